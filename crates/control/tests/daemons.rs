@@ -22,22 +22,22 @@ fn watched(directory: &std::path::Path) -> (Handle, Seen) {
     (watch(sockets, reports, notices().0).unwrap(), Seen::new(seen))
 }
 
-/// Waits until the watcher has looked for all daemons. `witness` is one of them.
-fn wait_for_a_round(witness: &UnixListener) {
+/// Waits until the watcher has looked for all daemons. `observer` is one of them.
+fn wait_for_a_round(observer: &UnixListener) {
     // Its connection ends, and it comes again in the next round.
-    drop(witness.accept().unwrap());
-    drop(witness.accept().unwrap());
+    drop(observer.accept().unwrap());
+    drop(observer.accept().unwrap());
 }
 
 #[test]
 fn whoever_listens_is_there() {
     let place = tempfile::tempdir().unwrap();
-    let witness = UnixListener::bind(place.path().join("babeld.vty")).unwrap();
+    let observer = UnixListener::bind(place.path().join("babeld.vty")).unwrap();
     let path = place.path().join("ospfd.vty");
     // It accepts nobody: a daemon may be busy.
     let listener = UnixListener::bind(&path).unwrap();
     let (_feed, mut seen) = watched(place.path());
-    wait_for_a_round(&witness);
+    wait_for_a_round(&observer);
     drop(listener);
     seen.wait_past("the end of ospfd", is(Daemon::Ospf, false));
     std::fs::remove_file(&path).unwrap();
@@ -67,9 +67,9 @@ fn a_killed_bird_is_noticed() {
         bird
     };
     let bird = start();
-    let witness = UnixListener::bind(place.path().join("babeld.vty")).unwrap();
+    let observer = UnixListener::bind(place.path().join("babeld.vty")).unwrap();
     let (_feed, mut seen) = watched(place.path());
-    wait_for_a_round(&witness);
+    wait_for_a_round(&observer);
     drop(bird);
     seen.wait_past("the end of BIRD", is(Daemon::Bird, false));
     // Its socket is left behind, and the next one makes another.
@@ -87,13 +87,13 @@ fn a_killed_daemon_is_noticed() {
     wait_for("staticd's socket", PATIENCE, || frr.directory().join("staticd.vty").exists()).unwrap();
     // It takes connections when it has taken a command.
     frr.configure(&namespace, &["ip route 192.0.2.0/24 10.0.0.2"]).unwrap();
-    let witness_path = frr.directory().join("babeld.vty");
-    let witness = UnixListener::bind(&witness_path).unwrap();
+    let observer_path = frr.directory().join("babeld.vty");
+    let observer = UnixListener::bind(&observer_path).unwrap();
     let (_feed, mut seen) = watched(frr.directory());
-    wait_for_a_round(&witness);
-    drop(witness);
-    std::fs::remove_file(witness_path).unwrap();
-    seen.wait_past("the end of the witness", is(Daemon::Babel, false));
+    wait_for_a_round(&observer);
+    drop(observer);
+    std::fs::remove_file(observer_path).unwrap();
+    seen.wait_past("the end of the observer", is(Daemon::Babel, false));
     // Next to it, vtysh works as ever.
     frr.configure(&namespace, &["ip route 192.0.2.0/24 10.0.0.3"]).unwrap();
     for _ in 0..3 {

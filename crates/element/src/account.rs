@@ -5,17 +5,17 @@ use std::ops::AddAssign;
 
 /// What an element did with packets beside passing, dropping and holding them, by its own word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Deeds {
+pub struct PacketAccount {
     /// Packets that did not come to it.
     pub made: u64,
     /// Packets that have served their purpose here.
     pub taken: u64,
 }
 
-sync::all_zero!(Deeds { made, taken });
+sync::all_zero!(PacketAccount { made, taken });
 
-impl AddAssign for Deeds {
-    fn add_assign(&mut self, more: Deeds) {
+impl AddAssign for PacketAccount {
+    fn add_assign(&mut self, more: PacketAccount) {
         self.made += more.made;
         self.taken += more.taken;
     }

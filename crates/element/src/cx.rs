@@ -114,13 +114,13 @@ impl Cx<'_> {
     /// want of memory is made, too, if it is counted as dropped. See [`crate::account`].
     #[inline]
     pub fn made(&mut self, n: usize) {
-        self.host.deeds(self.element).made += n as u64;
+        self.host.account(self.element).made += n as u64;
     }
 
     /// Says that the caller ends `n` packets by what it is for, which is no drop: what a device has sent, fragments that are joined.
     #[inline]
     pub fn took(&mut self, n: usize) {
-        self.host.deeds(self.element).taken += n as u64;
+        self.host.account(self.element).taken += n as u64;
     }
 
     /// Says that there was no room in queue `queue`, by its index: this element itself, or one that it would have filled.

@@ -10,7 +10,7 @@ use packet::filter::Filter;
 use packet::port::{Device, Error, RxQueue, Spec, TxQueue};
 use packet::{Batch, Packet};
 
-use crate::account::Deeds;
+use crate::account::PacketAccount;
 use crate::clock::Nanos;
 use crate::drops::Reason;
 use crate::element::{Class, Element, Provided};
@@ -49,7 +49,7 @@ pub trait Host {
     fn drops(&self, at: ElementId) -> u64;
 
     /// What the element has made and taken.
-    fn deeds(&mut self, of: ElementId) -> &mut Deeds;
+    fn account(&mut self, of: ElementId) -> &mut PacketAccount;
 
     /// Shows observers a packet that is joined to another.
     fn show_absorbed(&mut self, at: ElementId, packet: &Packet);

@@ -13,7 +13,7 @@ pub mod capability;
 pub mod clock;
 mod cx;
 pub mod declare;
-mod depot;
+mod device_pool;
 pub mod drops;
 mod element;
 mod error;

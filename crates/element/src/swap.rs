@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::clock::Nanos;
 
-pub use crate::depot::{Depot, Direction, QueueKey};
+pub use crate::device_pool::{DevicePool, Direction, QueueKey};
 pub use crate::element::same;
 
 /// A part of an element that a hot swap carries over.

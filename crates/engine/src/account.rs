@@ -56,7 +56,7 @@ impl Report {
     /// Each needs one frame. Where elements made packets of others, it may need one more, which copies share.
     pub fn explains(&self, frames: usize) -> bool {
         let held: usize = self.elements.iter().map(|e| e.held).sum();
-        let copied = self.elements.iter().any(|e| e.inputs > 0 && e.deeds.made > 0);
+        let copied = self.elements.iter().any(|e| e.inputs > 0 && e.account.made > 0);
         (held..=if copied { 2 * held } else { held }).contains(&frames)
     }
 }

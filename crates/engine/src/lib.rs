@@ -54,7 +54,7 @@ pub use account::Unaccounted;
 pub use capability::OnWorker;
 pub use check::{Check, check};
 pub use cost::{CycleStats, TaskStats};
-pub use element::account::Deeds;
+pub use element::account::PacketAccount;
 pub use element::capability::{
     DeviceQueues, HandlerPart, HotSwap, Locking, LongHandlers, OwnHandlers, PacketHolder, PlacementRules,
     ProcessEvents, Provide, Rehearsal, SharedState, Statistics,

@@ -15,7 +15,7 @@ use sync::lock::{AdaptiveGuard, AdaptiveLock};
 
 use element::args::Args;
 use element::stats::{self, Stat};
-use element::swap::{Depot, same};
+use element::swap::{DevicePool, same};
 use element::{
     Class, Cx, DeviceQueues, Element, HandlerError, HotSwap, InitCx, LongHandlers, OpenCx, PacketHolder,
     ProcessEvents, Provide, Provided, Rehearsed, Rest, Statistics, Tasks, declare,
@@ -148,22 +148,22 @@ impl HotSwap for Locked {
 }
 
 impl DeviceQueues for Locked {
-    fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
+    fn release(&mut self, cx: &mut Cx<'_>, pool: &mut DevicePool) {
         if !self.first {
             return;
         }
         if let Some(element) = self.class.capability_mut::<dyn DeviceQueues>(&mut **self.get()) {
-            element.release(cx, depot);
+            element.release(cx, pool);
         }
     }
 
-    fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
+    fn acquire(&mut self, cx: &mut Cx<'_>, pool: &mut DevicePool) {
         // On the worker that has initialised the element.
         if cx.router().home(cx.index()) != cx.worker() {
             return;
         }
         if let Some(element) = self.class.capability_mut::<dyn DeviceQueues>(&mut **self.get()) {
-            element.acquire(cx, depot);
+            element.acquire(cx, pool);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::cost::{CycleStats, TaskStats};
 use crate::ports::{Handed, PortStats};
-use element::account::Deeds;
+use element::account::PacketAccount;
 use element::drops::Reason;
 use element::{ElementId, IndexVec};
 
@@ -26,7 +26,7 @@ pub struct ElementReport {
     /// Drops by reason.
     pub drops: Vec<(Reason, u64)>,
     /// What it made and ended, as it says.
-    pub deeds: Deeds,
+    pub account: PacketAccount,
     /// Sampled cost.
     pub cycles: CycleStats,
     /// Sampled cost of its tasks, with all that followed from them.
@@ -55,8 +55,8 @@ impl ElementReport {
     pub fn missing(&self) -> i128 {
         let left: u64 = self.outputs.iter().map(|o| o.packets).sum();
         let dropped: u64 = self.drops.iter().map(|(_, n)| n).sum();
-        let had = i128::from(self.inputs) + i128::from(self.deeds.made);
-        had - i128::from(left) - i128::from(dropped) - i128::from(self.deeds.taken) - self.held as i128
+        let had = i128::from(self.inputs) + i128::from(self.account.made);
+        had - i128::from(left) - i128::from(dropped) - i128::from(self.account.taken) - self.held as i128
     }
 
     fn add(&mut self, other: &ElementReport) {
@@ -65,7 +65,7 @@ impl ElementReport {
             *mine += *theirs;
         }
         self.inputs += other.inputs;
-        self.deeds += other.deeds;
+        self.account += other.account;
         self.cycles.add(other.cycles);
         self.tasks.add(other.tasks);
         for (queue, handed) in &other.handed {

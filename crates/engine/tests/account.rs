@@ -13,7 +13,7 @@ use source::SOURCE;
 
 /// What an element does with a batch: packets that it keeps, drops, loses or ends, and makes; it sends on what is left.
 #[derive(Clone, Copy, Default)]
-struct Deeds {
+struct Doings {
     keeps: usize,
     /// What it says that it keeps.
     says: usize,
@@ -26,13 +26,13 @@ struct Deeds {
     made: usize,
 }
 
-struct Doer(Deeds, Vec<Packet>);
+struct Doer(Doings, Vec<Packet>);
 
 impl Element for Doer {
     fn configure(&mut self, _: &mut Args<'_>) {}
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        let Deeds { keeps, drops, loses, makes, .. } = self.0;
+        let Doings { keeps, drops, loses, makes, .. } = self.0;
         self.1.extend(batch.drain(..keeps));
         cx.drop_batch(Reason::Filtered, batch.split_front(drops));
         drop(batch.split_front(loses));
@@ -85,30 +85,30 @@ static GIVES: Class =
     Class::new("Gives", "1/1", || Box::new(Gives(None))).packet_holder::<Gives>().processing("h/h");
 
 macro_rules! doers {
-    ($($class:ident $name:literal $deeds:expr;)*) => {
-        $(static $class: Class = Class::new($name, "1/1", || Box::new(Doer($deeds, Vec::new()))).packet_holder::<Doer>().processing("h/h");)*
+    ($($class:ident $name:literal $doings:expr;)*) => {
+        $(static $class: Class = Class::new($name, "1/1", || Box::new(Doer($doings, Vec::new()))).packet_holder::<Doer>().processing("h/h");)*
         static ALL: &[&Class] = &[$(&$class),*];
     };
 }
 
-const NONE: Deeds = Deeds { keeps: 0, says: 0, drops: 0, loses: 0, takes: 0, makes: 0, made: 0 };
-const HONEST: Deeds = Deeds { keeps: 2, says: 2, drops: 1, ..NONE };
+const NONE: Doings = Doings { keeps: 0, says: 0, drops: 0, loses: 0, takes: 0, makes: 0, made: 0 };
+const HONEST: Doings = Doings { keeps: 2, says: 2, drops: 1, ..NONE };
 
 doers! {
     PASSES "Passes" NONE;
     HONESTLY "Honest" HONEST;
-    LOSES "Loses" Deeds { loses: 3, ..HONEST };
-    SENDS "Sends" Deeds { makes: 3, ..NONE };
-    MAKES "Makes" Deeds { makes: 2, ..NONE };
-    COPIES "Copies" Deeds { makes: 2, made: 2, ..NONE };
-    DOUBLES "Doubles" Deeds { makes: 7, made: 2, ..NONE };
-    LOSES_COPIES "LosesCopies" Deeds { loses: 1, makes: 1, made: 2, ..NONE };
-    EATS "Eats" Deeds { loses: 3, takes: 3, ..NONE };
-    EATS_SECRETLY "EatsSecretly" Deeds { loses: 3, takes: 1, ..NONE };
-    EATS_MORE "EatsMore" Deeds { takes: 1, ..NONE };
-    FRAGMENTS "Fragments" Deeds { loses: 1, takes: 1, makes: 4, made: 4, ..NONE };
-    HIDES "Hides" Deeds { keeps: 2, says: 1, ..NONE };
-    BOASTS "Boasts" Deeds { says: 1, ..NONE };
+    LOSES "Loses" Doings { loses: 3, ..HONEST };
+    SENDS "Sends" Doings { makes: 3, ..NONE };
+    MAKES "Makes" Doings { makes: 2, ..NONE };
+    COPIES "Copies" Doings { makes: 2, made: 2, ..NONE };
+    DOUBLES "Doubles" Doings { makes: 7, made: 2, ..NONE };
+    LOSES_COPIES "LosesCopies" Doings { loses: 1, makes: 1, made: 2, ..NONE };
+    EATS "Eats" Doings { loses: 3, takes: 3, ..NONE };
+    EATS_SECRETLY "EatsSecretly" Doings { loses: 3, takes: 1, ..NONE };
+    EATS_MORE "EatsMore" Doings { takes: 1, ..NONE };
+    FRAGMENTS "Fragments" Doings { loses: 1, takes: 1, makes: 4, made: 4, ..NONE };
+    HIDES "Hides" Doings { keeps: 2, says: 1, ..NONE };
+    BOASTS "Boasts" Doings { says: 1, ..NONE };
 }
 
 /// What is said of a configuration's elements.

@@ -65,10 +65,10 @@ proptest! {
         let found = database.outbound(&fragment, &reader).map(|rule| &**rule);
         let as_it_is = found.map_or(Action::Bypass, |rule| rule.policy.action.clone());
         prop_assert_eq!(&as_it_is, &action(&kept, &fragment));
-        let fates: Vec<Action> = PORTS.map(|port| action(&kept, &udp(Some((9, port))))).collect();
+        let verdicts: Vec<Action> = PORTS.map(|port| action(&kept, &udp(Some((9, port))))).collect();
         let wants = |rule: &Rule| rule.policy.action != Action::Bypass && rule.policy.action != as_it_is;
         let is_ambiguous = database.is_ambiguous((&fragment, Direction::Out), found, &reader, wants);
-        let differs = fates.iter().any(|fate| *fate != Action::Bypass && *fate != as_it_is);
+        let differs = verdicts.iter().any(|verdict| *verdict != Action::Bypass && *verdict != as_it_is);
         prop_assert!(is_ambiguous || !differs, "{:?} passes", kept);
         let has_ports = kept.iter().any(|policy| policy.selector.dports != (0..=u16::MAX));
         prop_assert!(has_ports || !is_ambiguous, "{:?} is for no ports", kept);

@@ -95,7 +95,7 @@ pub(crate) struct Workers {
     pub(crate) watchdog: String,
     /// Move tasks between workers at random while the router runs: for tests.
     #[arg(long, value_name = "NUMBER", hide = true)]
-    pub(crate) restless: Option<u64>,
+    pub(crate) chaos: Option<u64>,
 }
 
 /// What is printed, during the run and after it.
@@ -351,7 +351,7 @@ fn prepare(args: &Args, form: Form, router: &mut Router) -> Result<(), u8> {
     if let Some(period) = &args.workers.adaptive {
         balance(router, period).map_err(|why| unusable(form, format!("--adaptive: {why}")))?;
     }
-    if let Some(seed) = args.workers.restless {
+    if let Some(seed) = args.workers.chaos {
         reconfigure::move_at_random(router, seed);
     }
     if args.workers.big_lock {

@@ -121,10 +121,10 @@ fn run_all(case: &Case, bins: &[PathBuf], seed: u64) -> Result<u64, String> {
     // A single worker has nobody to move anything to.
     let at = 1 + seed as usize % (WORKERS.len() - 1);
     let mark = tempfile::tempdir().map_err(|e| e.to_string())?;
-    let restless = run(case, &bins[at], &mark.path().join("ran"), Some(seed)).map_err(|why| {
+    let chaos = run(case, &bins[at], &mark.path().join("ran"), Some(seed)).map_err(|why| {
         format!("with {} workers and tasks that are moved (GOLDEN_SEED={seed}), {why}", WORKERS[at])
     })?;
-    Ok(moved + restless)
+    Ok(moved + chaos)
 }
 
 /// The seed of a case's moves: its own, so that the cases do not all move alike, unless one is given.
@@ -154,7 +154,7 @@ fn wrappers(dir: &Path, workers: usize) -> std::io::Result<PathBuf> {
         let account = "--account \"$GOLDEN_RAN.account\"";
         let own = "case \" $* \" in *\" -j \"*) exec";
         let ran = format!(": > \"$GOLDEN_RAN\"; exec {real}");
-        let moved = "${GOLDEN_RESTLESS:+--restless $GOLDEN_RESTLESS}";
+        let moved = "${GOLDEN_CHAOS:+--chaos $GOLDEN_CHAOS}";
         // A machine that does something else for seconds is no part of a case.
         let patient = "--watchdog 5min";
         let script = match name {
@@ -174,7 +174,7 @@ fn wrappers(dir: &Path, workers: usize) -> std::io::Result<PathBuf> {
     Ok(bin)
 }
 
-fn run(case: &Case, bin: &Path, mark: &Path, restless: Option<u64>) -> Result<u64, String> {
+fn run(case: &Case, bin: &Path, mark: &Path, chaos: Option<u64>) -> Result<u64, String> {
     let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
     for (name, content) in &case.files {
         std::fs::write(dir.path().join(name), content).map_err(|e| format!("{name}: {e}"))?;
@@ -185,7 +185,7 @@ fn run(case: &Case, bin: &Path, mark: &Path, restless: Option<u64>) -> Result<u6
         .current_dir(dir.path())
         .env("PATH", path)
         .env("GOLDEN_RAN", mark)
-        .env("GOLDEN_RESTLESS", restless.map_or(String::new(), |seed| seed.to_string()))
+        .env("GOLDEN_CHAOS", chaos.map_or(String::new(), |seed| seed.to_string()))
         .env("LC_ALL", "C")
         .env_remove("CLICKPATH")
         .stdin(Stdio::null())
@@ -271,7 +271,7 @@ fn golden_cases() {
     let moved = moved.into_inner().unwrap();
     assert!(moved > found.len() as u64 || std::env::var("GOLDEN").is_ok(), "{moved} packets accounted for");
     println!(
-        "{} golden cases, each with {WORKERS:?} workers, and restless; {moved} times a packet was accounted for",
+        "{} golden cases, each with {WORKERS:?} workers, and with tasks moved at random; {moved} times a packet was accounted for",
         found.len()
     );
 }

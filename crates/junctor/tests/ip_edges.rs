@@ -416,7 +416,7 @@ fn the_address_that_all_routers_share() {
 }
 
 /// What a frame of [`vrfs_are_apart`] is to become: where it leaves, and to whom.
-type Fate<'a> = Option<(usize, &'a str)>;
+type Verdict<'a> = Option<(usize, &'a str)>;
 
 /// Two VRFs with the same addresses forward within, and answer within; a third table has interfaces of no VRF.
 #[test]
@@ -453,7 +453,7 @@ fn vrfs_are_apart() {
         [["10.0.0.5", "2001:db8::5"], ["10.0.1.6", "2001:db8:1::6"], ["10.9.0.6", "2001:db8:9::6"]];
     for family in [0, 1] {
         let [ours, far, default] = [ours[family], far[family], default[family]];
-        let cases: [(usize, u8, &str, Fate<'_>); 12] = [
+        let cases: [(usize, u8, &str, Verdict<'_>); 12] = [
             (0, 64, far, Some((1, far))),
             (2, 64, far, Some((3, far))),
             // The interfaces of no VRF have a table of their own, too.
@@ -471,14 +471,14 @@ fn vrfs_are_apart() {
             (2, 64, ["10.0.1.1", "2001:db8:1::1"][family], Some((2, ours))),
             (2, 64, ["10.0.0.7", "2001:db8::7"][family], Some((2, ours))),
         ];
-        for (at, ttl, to, fate) in cases {
+        for (at, ttl, to, verdict) in cases {
             let from = if at == 4 { ["172.16.0.5", "2001:db8:4::5"][family] } else { ours };
             // The first packets wait for neighbours.
             let sent = send(&mut router, at, ttl, from, to);
-            let fate = fate.unwrap_or((at, from));
+            let verdict = verdict.unwrap_or((at, from));
             assert_eq!(sent.len(), 1, "from {at} to {to}: {sent:?}");
-            assert_eq!((sent[0].0, &*sent[0].1), fate, "from {at} to {to}");
-            let is_error = fate.1 != to;
+            assert_eq!((sent[0].0, &*sent[0].1), verdict, "from {at} to {to}");
+            let is_error = verdict.1 != to;
             assert_eq!(matches!(sent[0].2, 1 | 58), is_error, "from {at} to {to}: {sent:?}");
         }
         // What is red's own address is a host's in blue, and the other way round.

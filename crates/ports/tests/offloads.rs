@@ -21,7 +21,7 @@ fn check_tcp(method: &str, cable: Cable) {
     rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
     rig.b.ip("addr add 10.0.1.3/24 dev b0").unwrap();
     let capture = scratch.file("b.pcap");
-    let witness = common::witness(&rig.b, "b0", &capture);
+    let observer = common::observer(&rig.b, "b0", &capture);
     let server = "import socket,hashlib\n\
         s=socket.create_server(('10.0.1.3',5000)); print('ready',flush=True)\n\
         c,_=s.accept(); h=hashlib.sha256(); n=0\n\
@@ -60,7 +60,7 @@ fn check_tcp(method: &str, cable: Cable) {
         stop.store(true, Ordering::Relaxed);
         (client.unwrap().stdout, server.unwrap().unwrap().stdout)
     });
-    drop(witness);
+    drop(observer);
     assert_eq!(received.lines().last(), sent.lines().last());
     assert!(sent.starts_with(&format!("{BYTES} ")), "{sent}");
     // tshark is the judge of what was on the cable: lengths and checksums.
@@ -207,7 +207,7 @@ fn check_unusual_packets(method: &str) {
     let mut got = Batch::new();
     wait_for("three frames", PATIENCE, || {
         path.tx.flush();
-        path.witness.receive(&mut got, 32);
+        path.observer.receive(&mut got, 32);
         got.iter().filter(|p| p.len() != 200).count() >= 3
     })
     .unwrap();

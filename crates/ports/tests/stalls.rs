@@ -23,7 +23,7 @@ fn frame(number: u32) -> Packet {
 fn check_lag() {
     const FRAMES: u32 = 1500;
     let rig = Rig::new(Cable { untouched: true, ..Cable::default() }).unwrap();
-    let mut witness =
+    let mut observer =
         rig.a.enter(|| open(&SystemProvider::new(), &spec("a0", "AF_PACKET")).rx(0).unwrap()).unwrap();
     let mut tx =
         rig.dut.enter(|| open(&SystemProvider::new(), &spec("d0", "AF_XDP")).tx(0).unwrap()).unwrap();
@@ -50,7 +50,7 @@ fn check_lag() {
                 tx.flush();
             }
             let mut got = Batch::new();
-            witness.receive(&mut got, 64);
+            observer.receive(&mut got, 64);
             for packet in got.iter().filter(|packet| packet.len() == 1000) {
                 let number = u32::from_be_bytes(*packet.data()[14..].first_chunk().unwrap());
                 seen[number as usize] += 1;
@@ -59,7 +59,7 @@ fn check_lag() {
         });
         stop.store(true, Ordering::Relaxed);
         result.unwrap_or_else(|e| panic!("{e}; lagged {lagged} times, {:?}", tx.stats()));
-        // The witness's own ring may have lost some; none came twice.
+        // The observer's own ring may have lost some; none came twice.
         assert!(seen.iter().all(|n| *n <= 1));
     });
 }

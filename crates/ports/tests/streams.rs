@@ -149,13 +149,13 @@ fn checksums_are_right() {
     let (rig, mut rx) = rig();
     let scratch = Scratch::new();
     let capture = scratch.file("d.pcap");
-    let witness = common::witness(&rig.dut, "d0", &capture);
+    let observer = common::observer(&rig.dut, "d0", &capture);
     let mut stream = rig.a.enter(|| Stream::open("a0", || {})).unwrap().unwrap();
     let frames: Vec<Frame> = (0..3).map(|flow| frame(&rig, flow, 200)).collect();
     stream.load(&frames, 1, &[0]).unwrap();
     send(&mut stream, vec![part(0, 20_000, 1000)], 1);
     receive(rx.as_mut(), 1000);
-    drop(witness);
+    drop(observer);
     let tshark = |filter: &str| {
         let checks = ["-o", "udp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"];
         rig.dut.run(&[&["tshark", "-r", &capture], &checks[..], &["-Y", filter]].concat()).unwrap()

@@ -101,8 +101,8 @@ fn check(method: &str, tags: &[(u16, u16)]) {
         }
     }
     let captures = [scratch.file("a.pcap"), scratch.file("b.pcap")];
-    let witnesses =
-        [common::witness(&rig.a, "a0", &captures[0]), common::witness(&rig.b, "b0", &captures[1])];
+    let observers =
+        [common::observer(&rig.a, "a0", &captures[0]), common::observer(&rig.b, "b0", &captures[1])];
     let mut server = rig.b.spawn(&["/usr/bin/python3", "-c", HOSTS, "server"]).unwrap();
     server.wait_for_text("ready", PATIENCE).unwrap();
     let stop = AtomicBool::new(false);
@@ -128,7 +128,7 @@ fn check(method: &str, tags: &[(u16, u16)]) {
         stop.store(true, Ordering::Relaxed);
         (client.unwrap(), bridge.join().unwrap())
     });
-    drop((witnesses, server));
+    drop((observers, server));
     assert!(client.stdout.contains("all well"), "{}{}{stats:?}", client.stdout, client.stderr);
     for (stats, capture) in stats.iter().zip(captures.iter().rev()) {
         assert!(stats.completed >= ECHOES && stats.completed <= stats.packets, "{stats:?}");

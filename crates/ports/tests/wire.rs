@@ -4,7 +4,7 @@
 mod common;
 
 use common::{
-    PATIENCE, Scratch, compare, forward_until, frames, load, on_rig, open, save, scapy_send, spec, witness,
+    PATIENCE, Scratch, compare, forward_until, frames, load, observer, on_rig, open, save, scapy_send, spec,
 };
 use junctor_ports::SystemProvider;
 use packet::port::Provider;
@@ -17,7 +17,7 @@ fn check_forwarding(method: &str, cable: Cable, sent: &[Vec<u8>]) {
     let rig = Rig::new(cable).unwrap();
     let (input, output) = (scratch.file("in.pcap"), scratch.file("out.pcap"));
     save(&input, sent);
-    let witness = witness(&rig.b, "b0", &output);
+    let observer = observer(&rig.b, "b0", &output);
     let forward = || {
         let provider = SystemProvider::new();
         let (d0, d1) = (open(&provider, &spec("d0", method)), open(&provider, &spec("d1", method)));
@@ -34,7 +34,7 @@ fn check_forwarding(method: &str, cable: Cable, sent: &[Vec<u8>]) {
         assert_eq!(rx.bytes, sent.iter().map(Vec::len).sum::<usize>() as u64);
     };
     rig.dut.enter(forward).unwrap();
-    drop(witness);
+    drop(observer);
     compare(&load(&output), sent);
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use element::drops::Reason;
-use element::swap::{Depot, same};
+use element::swap::{DevicePool, same};
 use element::{DeviceQueues, Element, ElementId, ElementPlan, HotSwap, IndexVec, Mode};
 use engine::{Locked, Runtime, Shared, Worker};
 
@@ -18,7 +18,7 @@ pub(super) fn exchange(
     Successions { pairs, added, removed }: Successions,
     old: &mut [Worker],
     new: &mut [Worker],
-) -> (Swapped, Depot) {
+) -> (Swapped, DevicePool) {
     let (was, is) = (old[0].shared().clone(), new[0].shared().clone());
     let mut swapped = Swapped { kept: pairs.len(), added, removed, ..Swapped::default() };
     for (old, new) in old.iter_mut().zip(&mut *new) {
@@ -26,16 +26,16 @@ pub(super) fn exchange(
         pairs.iter().for_each(|pair| new.add_counters(pair.new, old, pair.old));
     }
     swapped.moved = pairs.iter().filter(|pair| take_state(old, new, pair.old, pair.new)).count();
-    let depot = hand_over_queues(old, new, &mut swapped);
+    let pool = hand_over_queues(old, new, &mut swapped);
     count_lost(runtime, old, new, &pairs, &mut swapped);
     is.keep_big_lock(&was);
     new.iter_mut().for_each(|worker| worker.begin_duty(runtime.registry()));
     is.settle();
-    (swapped, depot)
+    (swapped, pool)
 }
 
 /// Ends what the exchange has left: elements without successor, devices that nobody uses any more.
-pub(super) fn retire(mut old: Vec<Worker>, left: Depot) {
+pub(super) fn retire(mut old: Vec<Worker>, left: DevicePool) {
     old.iter_mut().for_each(Worker::finish);
     drop(old);
     drop(left);
@@ -111,27 +111,26 @@ fn give_state(old: &mut dyn Element, worker: &mut Worker, n: ElementId) -> bool 
     worker.with_capability::<dyn HotSwap, _>(n, |heir, cx| heir.take_state(cx, old)).unwrap_or(false)
 }
 
-fn hand_over_queues(old: &mut [Worker], new: &mut [Worker], swapped: &mut Swapped) -> Depot {
-    let mut depot = Depot::default();
+fn hand_over_queues(old: &mut [Worker], new: &mut [Worker], swapped: &mut Swapped) -> DevicePool {
+    let mut pool = DevicePool::default();
     for worker in old {
         for e in worker.elements() {
-            worker.with_capability::<dyn DeviceQueues, _>(e, |instance, cx| instance.release(cx, &mut depot));
+            worker.with_capability::<dyn DeviceQueues, _>(e, |instance, cx| instance.release(cx, &mut pool));
         }
     }
-    let released = depot.queues();
+    let released = pool.queues();
     for worker in new {
         for e in worker.elements() {
             let shared = worker.shared().clone();
             let mut acquire = || {
-                worker.with_capability::<dyn DeviceQueues, _>(e, |instance, cx| {
-                    instance.acquire(cx, &mut depot)
-                })
+                worker
+                    .with_capability::<dyn DeviceQueues, _>(e, |instance, cx| instance.acquire(cx, &mut pool))
             };
             sync::lock::naming(&shared.elements[e].name, &mut acquire);
         }
     }
-    swapped.queues = released - depot.queues();
-    depot
+    swapped.queues = released - pool.queues();
+    pool
 }
 
 /// Counts the packets that stay behind, and keeps the drops of elements that are gone for the router's account.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use element::HandlerError;
-use element::swap::Depot;
+use element::swap::DevicePool;
 use engine::halt::{HaltError, Halted};
 use engine::{Control, Router, Runtime, Shared, Worker};
 
@@ -88,7 +88,7 @@ fn place_when(
     let at = halted.resume(new);
     moved.pause = since.elapsed();
     events::moves(at, meant, &moved);
-    exchange::retire(old, Depot::default());
+    exchange::retire(old, DevicePool::default());
     Ok(moved)
 }
 
@@ -147,7 +147,7 @@ pub fn place_stopped(router: &mut Router, placement: &Placement) -> Result<Moved
         let (new, mut moved) = plan.carry_out(runtime, workers);
         let old = std::mem::replace(workers, new);
         moved.pause = since.elapsed();
-        exchange::retire(old, Depot::default());
+        exchange::retire(old, DevicePool::default());
         Ok(moved)
     })
 }

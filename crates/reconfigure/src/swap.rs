@@ -14,7 +14,7 @@
 //!
 //! *Exchange.* One thread now owns both generations. It pairs elements of the same name and class, worker by worker. Their counters are
 //! added, [`HotSwap::take_state`](element::HotSwap::take_state) moves what they hold, and device queues go through a
-//! [`Depot`](element::swap::Depot). Packets that find no successor are dropped and counted as `hot-swap`. Each worker then goes on with
+//! [`DevicePool`](element::swap::DevicePool). Packets that find no successor are dropped and counted as `hot-swap`. Each worker then goes on with
 //! the new configuration.
 
 use std::sync::Arc;

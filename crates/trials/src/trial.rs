@@ -7,7 +7,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde_json::json;
 use tester::search::medium;
-use tester::station::{Detail, Fate, Fates};
+use tester::station::{Detail, Verdict, Verdicts};
 use tester::trial::Trial;
 
 use super::agent::Reading;
@@ -227,7 +227,7 @@ fn text(args: &Settings, size: usize, facts: &Facts, detail: &Detail) -> String 
     for (what, frames, note) in own.into_iter().chain(kinds(detail)).filter(|(_, frames, _)| *frames > 0) {
         line(what.trim_end_matches("_unsent"), frames, note.to_owned());
     }
-    text += &flows(&detail.fates);
+    text += &flows(&detail.verdicts);
     text += &latencies(times(detail));
     text += &facts.built();
     text += &super::left_out(&facts.left_out);
@@ -244,9 +244,9 @@ fn text(args: &Settings, size: usize, facts: &Facts, detail: &Detail) -> String 
 }
 
 /// How many flows lost frames, and what became of the worst; nothing where all frames arrived once, in order, where they should.
-fn flows(fates: &Fates) -> String {
-    let Some(worst) = fates.worst.first() else { return String::new() };
-    let Fate { flow, sent, counts } = worst;
+fn flows(verdicts: &Verdicts) -> String {
+    let Some(worst) = verdicts.worst.first() else { return String::new() };
+    let Verdict { flow, sent, counts } = worst;
     let place = |address: IpAddr, port| SocketAddr::new(address, port);
     let faults = [
         ("lost", worst.lost()),
@@ -259,8 +259,8 @@ fn flows(fates: &Fates) -> String {
         faults.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
     format!(
         "  {} of {} flows lost frames; worst {} to {}, of {sent} frames: {}\n",
-        fates.lossy,
-        fates.flows,
+        verdicts.lossy,
+        verdicts.flows,
         place(flow.src, flow.src_port),
         place(flow.dst, flow.dst_port),
         faults.join(", ")

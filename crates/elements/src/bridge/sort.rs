@@ -3,7 +3,7 @@
 //!
 //! A batch goes through stages, each a short loop over all of its frames. First headers are read and the frames judged. Then the table says where
 //! their addresses belong and asks for those cache lines ([`Fdb::seek`]), and compares what stands there ([`Fdb::answer`]). Last it is decided. What
-//! comes out is a [`Sight`] for each frame. A batch whose frames are all for one port, as most are, is found to be so without a branch for each of
+//! comes out is a [`Observation`] for each frame. A batch whose frames are all for one port, as most are, is found to be so without a branch for each of
 //! them.
 
 use element::Reason;
@@ -39,7 +39,7 @@ pub(super) enum FrameDecision {
     Port(u16),
     /// It leaves by all other ports.
     Flood,
-    /// It leaves by the ports that want its group: a place in [`Sights::groups`].
+    /// It leaves by the ports that want its group: a place in [`Observations::groups`].
     Group(u32),
     /// It is for the bridge's own protocols.
     Control,
@@ -53,9 +53,9 @@ pub(super) enum FrameDecision {
 ///
 /// Bits 0 to 11: its VLAN, 0 where none is told apart; 12: whether it came with a tag; from 13 on the way: numbers below 256 are ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sight(u32);
+pub(super) struct Observation(u32);
 
-impl Sight {
+impl Observation {
     const TAGGED: u32 = 1 << 12;
     const WAY_SHIFT: u32 = 13;
     const LOOK: u32 = 256;
@@ -69,16 +69,18 @@ impl Sight {
 
     /// A frame to a station, of which nothing is decided.
     #[inline]
-    fn new(vid: u16, tagged: bool) -> Sight {
-        Sight(Self::LOOK << Self::WAY_SHIFT | if tagged { Self::TAGGED } else { 0 } | u32::from(vid & 0xfff))
+    fn new(vid: u16, tagged: bool) -> Observation {
+        Observation(
+            Self::LOOK << Self::WAY_SHIFT | if tagged { Self::TAGGED } else { 0 } | u32::from(vid & 0xfff),
+        )
     }
 
     #[inline]
-    fn with_port(self, port: u16) -> Sight {
-        Sight(self.0 & ((1 << Self::WAY_SHIFT) - 1) | u32::from(port) << Self::WAY_SHIFT)
+    fn with_port(self, port: u16) -> Observation {
+        Observation(self.0 & ((1 << Self::WAY_SHIFT) - 1) | u32::from(port) << Self::WAY_SHIFT)
     }
 
-    fn with(self, way: FrameDecision) -> Sight {
+    fn with(self, way: FrameDecision) -> Observation {
         let way = match way {
             FrameDecision::Port(port) => u32::from(port),
             FrameDecision::Look => Self::LOOK,
@@ -89,7 +91,7 @@ impl Sight {
             FrameDecision::Drop(reason) => Self::DROP + reason as u32,
             FrameDecision::Group(place) => Self::GROUP + place,
         };
-        Sight(self.0 & ((1 << Self::WAY_SHIFT) - 1) | way << Self::WAY_SHIFT)
+        Observation(self.0 & ((1 << Self::WAY_SHIFT) - 1) | way << Self::WAY_SHIFT)
     }
 
     /// What happens to it.
@@ -141,7 +143,7 @@ impl Sight {
 
 /// A batch on its way through the stages; in each list, the frames in their order.
 #[derive(Debug, Default)]
-pub(super) struct Sights {
+pub(super) struct Observations {
     /// The keys of source and destination.
     keys: Vec<[FdbKey; 2]>,
     /// Where these stand in the table.
@@ -149,14 +151,14 @@ pub(super) struct Sights {
     /// Where the destinations are.
     ports: Vec<u16>,
     /// What comes out.
-    pub sights: Vec<Sight>,
+    pub observations: Vec<Observation>,
     /// The ports of groups that frames of the batch go to.
     pub groups: Vec<PortSet>,
     /// The last of them.
     last_group: (u64, u16),
 }
 
-impl Sights {
+impl Observations {
     /// A number that all frames of a conversation in this direction share.
     pub fn hash(&self, at: usize) -> u64 {
         let [src, dst] = self.places.get(at).unwrap_or_default();
@@ -166,17 +168,19 @@ impl Sights {
     /// Whether all frames go to stations behind one port, and are otherwise alike.
     #[inline]
     fn is_uniform(&self) -> bool {
-        let (Some(sight), Some(port)) = (self.sights.first(), self.ports.first()) else { return false };
+        let (Some(observation), Some(port)) = (self.observations.first(), self.ports.first()) else {
+            return false;
+        };
         // Without a branch for each frame.
-        sight.is_look()
-            && self.sights.iter().fold(0, |unlike, other| unlike | (other.0 ^ sight.0)) == 0
+        observation.is_look()
+            && self.observations.iter().fold(0, |unlike, other| unlike | (other.0 ^ observation.0)) == 0
             && self.ports.iter().fold(0, |unlike, other| unlike | (other ^ port)) == 0
     }
 
     /// How many frames from `from` on go the same way in the same form.
     pub fn run(&self, from: usize) -> usize {
-        let rest = self.sights.get(from..).unwrap_or_default();
-        rest.first().map_or(0, |first| rest.iter().take_while(|sight| *sight == first).count())
+        let rest = self.observations.get(from..).unwrap_or_default();
+        rest.first().map_or(0, |first| rest.iter().take_while(|observation| *observation == first).count())
     }
 }
 
@@ -238,42 +242,44 @@ pub(super) struct Sorter<'a> {
 }
 
 impl Sorter<'_> {
-    /// Decides about all frames of a batch. What comes out stands in `sights`, unless it is one for all of them.
+    /// Decides about all frames of a batch. What comes out stands in `observations`, unless it is one for all of them.
     pub fn sort(
         &self,
         batch: &Batch,
-        sights: &mut Sights,
+        observations: &mut Observations,
         allowance: &mut TokenBucket,
         learning: &mut Learning,
-    ) -> Option<Sight> {
+    ) -> Option<Observation> {
         let n = batch.len();
         // What stands there is written over: mostly there are as many as the last time.
-        sights.sights.resize(n, Sight::default());
-        sights.ports.resize(n, fdb::UNKNOWN);
-        sights.keys.resize(n, Default::default());
+        observations.observations.resize(n, Observation::default());
+        observations.ports.resize(n, fdb::UNKNOWN);
+        observations.keys.resize(n, Default::default());
         match self.plan.aware {
-            false => self.look_all(batch, sights),
+            false => self.look_all(batch, observations),
             true => {
-                for ((packet, sight), keys) in batch.iter().zip(&mut sights.sights).zip(&mut sights.keys) {
-                    (*sight, *keys) = self.look_tagged(packet);
+                for ((packet, observation), keys) in
+                    batch.iter().zip(&mut observations.observations).zip(&mut observations.keys)
+                {
+                    (*observation, *keys) = self.look_tagged(packet);
                 }
             }
         }
-        self.fdb.seek(&sights.keys, &mut sights.places);
-        self.learn(sights, allowance, learning);
-        self.decide(batch, sights)
+        self.fdb.seek(&observations.keys, &mut observations.places);
+        self.learn(observations, allowance, learning);
+        self.decide(batch, observations)
     }
 
     /// Learns sources and finds destinations, frame by frame.
     #[inline]
-    fn learn(&self, sights: &mut Sights, allowance: &mut TokenBucket, learning: &mut Learning) {
+    fn learn(&self, observations: &mut Observations, allowance: &mut TokenBucket, learning: &mut Learning) {
         let mark = self.fdb.mark(self.reader, usize::from(self.member.leader));
         let mark = mark.filter(|_| self.state.learns());
-        let at = self.fdb.answer(self.reader, mark, None, (&sights.places, 0), &mut sights.ports);
-        if at < sights.places.len()
+        let at = self.fdb.answer(self.reader, mark, None, (&observations.places, 0), &mut observations.ports);
+        if at < observations.places.len()
             && let Some(mark) = mark
         {
-            self.learn_strangers(at, mark, sights, allowance, learning);
+            self.learn_strangers(at, mark, observations, allowance, learning);
         }
     }
 
@@ -284,18 +290,18 @@ impl Sorter<'_> {
         &self,
         mut at: usize,
         mark: Mark,
-        sights: &mut Sights,
+        observations: &mut Observations,
         allowance: &mut TokenBucket,
         learning: &mut Learning,
     ) {
-        let (frames, ports) = (&sights.places, &mut sights.ports);
+        let (frames, ports) = (&observations.places, &mut observations.ports);
         self.fdb.seek_strangers(frames, at);
         allowance.refill(self.now);
         // Of frames that are not forwarded the keys mean nothing.
-        let all_teach = sights.sights[at..].iter().all(|sight| sight.is_undecided());
+        let all_teach = observations.observations[at..].iter().all(|observation| observation.is_undecided());
         let mut refused = None;
         while let Some([src, dst]) = frames.get(at) {
-            if sights.sights[at].is_undecided() {
+            if observations.observations[at].is_undecided() {
                 let noted = self.note(src, mark, allowance);
                 learning.count(noted, 1);
                 if all_teach && matches!(noted, Noted::Allowance | Noted::PortLimit | Noted::Full) {
@@ -315,35 +321,36 @@ impl Sorter<'_> {
 
     /// Where frames go that nothing is wrong with.
     #[inline]
-    fn decide(&self, batch: &Batch, sights: &mut Sights) -> Option<Sight> {
-        if sights.is_uniform() {
-            let (first, port) = (sights.sights[0], sights.ports[0]);
+    fn decide(&self, batch: &Batch, observations: &mut Observations) -> Option<Observation> {
+        if observations.is_uniform() {
+            let (first, port) = (observations.observations[0], observations.ports[0]);
             if self.open_in(first.vid()).contains(usize::from(port)) {
                 return Some(first.with_port(port));
             }
         }
-        self.decide_each(batch, sights);
+        self.decide_each(batch, observations);
         None
     }
 
     #[inline(never)]
-    fn decide_each(&self, batch: &Batch, sights: &mut Sights) {
-        sights.groups.clear();
+    fn decide_each(&self, batch: &Batch, observations: &mut Observations) {
+        observations.groups.clear();
         let (mut vid, mut open) = (0, self.open_in(0));
         for at in 0..batch.len() {
-            let (sight, port) = (sights.sights[at], sights.ports[at]);
-            if !sight.is_look() {
-                if sight.is_undecided() {
-                    sights.sights[at] = sight.with(self.group(batch[at].data(), sight, sights));
+            let (observation, port) = (observations.observations[at], observations.ports[at]);
+            if !observation.is_look() {
+                if observation.is_undecided() {
+                    observations.observations[at] =
+                        observation.with(self.group(batch[at].data(), observation, observations));
                 }
                 continue;
             }
-            if vid != sight.vid() {
-                (vid, open) = (sight.vid(), self.open_in(sight.vid()));
+            if vid != observation.vid() {
+                (vid, open) = (observation.vid(), self.open_in(observation.vid()));
             }
-            sights.sights[at] = match open.contains(usize::from(port)) {
-                true => sight.with_port(port),
-                false => sight.with(self.station(sight, port, sights, at)),
+            observations.observations[at] = match open.contains(usize::from(port)) {
+                true => observation.with_port(port),
+                false => observation.with(self.station(observation, port, observations, at)),
             };
         }
     }
@@ -356,16 +363,18 @@ impl Sorter<'_> {
 
     /// Reads frames' addresses and judges them, where VLANs are not told apart.
     #[inline(never)]
-    fn look_all(&self, batch: &[Packet], sights: &mut Sights) {
-        let (salt, plain) = (self.fdb.salt(0), Sight::new(0, false));
-        for ((packet, sight), keys) in batch.iter().zip(&mut sights.sights).zip(&mut sights.keys) {
-            (*sight, *keys) = self.look(packet.data(), plain, salt);
+    fn look_all(&self, batch: &[Packet], observations: &mut Observations) {
+        let (salt, plain) = (self.fdb.salt(0), Observation::new(0, false));
+        for ((packet, observation), keys) in
+            batch.iter().zip(&mut observations.observations).zip(&mut observations.keys)
+        {
+            (*observation, *keys) = self.look(packet.data(), plain, salt);
         }
     }
 
     /// Reads a frame's addresses and judges them. `plain` says how it came. The keys are those of its source and its destination.
     #[inline(always)]
-    fn look(&self, data: &[u8], plain: Sight, salt: u64) -> (Sight, [FdbKey; 2]) {
+    fn look(&self, data: &[u8], plain: Observation, salt: u64) -> (Observation, [FdbKey; 2]) {
         let Some(header) = data.first_chunk::<HEADER_LEN>() else {
             return (plain.with(FrameDecision::Drop(Reason::TooShort)), Default::default());
         };
@@ -393,7 +402,7 @@ impl Sorter<'_> {
 
     /// The same where VLANs are told apart.
     #[inline]
-    fn look_tagged(&self, packet: &Packet) -> (Sight, [FdbKey; 2]) {
+    fn look_tagged(&self, packet: &Packet) -> (Observation, [FdbKey; 2]) {
         let data = packet.data();
         let port = &self.member.port;
         let (vid, tagged) = match tags::tag(data) {
@@ -401,18 +410,18 @@ impl Sorter<'_> {
             _ => (0, false),
         };
         let own = if vid == 0 { port.pvid } else { vid };
-        let (sight, keys) = self.look(data, Sight::new(own, tagged), self.fdb.salt(own));
-        if sight.is_undecided() {
+        let (observation, keys) = self.look(data, Observation::new(own, tagged), self.fdb.salt(own));
+        if observation.is_undecided() {
             if let Some(reason) = self.tag_fault(data, tagged, vid) {
-                return (sight.with(FrameDecision::Drop(reason)), keys);
+                return (observation.with(FrameDecision::Drop(reason)), keys);
             }
             if !self.plan.vlan(own).members.contains(usize::from(self.member.leader))
                 || tagged && vid != 0 && !port.trunk
             {
-                return (sight.with(FrameDecision::Drop(Reason::NoVlan)), keys);
+                return (observation.with(FrameDecision::Drop(Reason::NoVlan)), keys);
             }
         }
-        (sight, keys)
+        (observation, keys)
     }
 
     /// What is wrong with a frame's tags.
@@ -461,7 +470,13 @@ impl Sorter<'_> {
     }
 
     /// Where a frame to a station behind `port` goes, if there is more to be asked.
-    fn station(&self, sight: Sight, port: u16, sights: &Sights, at: usize) -> FrameDecision {
+    fn station(
+        &self,
+        observation: Observation,
+        port: u16,
+        observations: &Observations,
+        at: usize,
+    ) -> FrameDecision {
         if !self.state.forwards() {
             return FrameDecision::Drop(Reason::PortBlocked);
         }
@@ -475,17 +490,17 @@ impl Sorter<'_> {
         if !self.states.get(to).forwards() {
             return FrameDecision::Drop(Reason::PortBlocked);
         }
-        if self.plan.aware && !self.plan.vlan(sight.vid()).members.contains(to) {
+        if self.plan.aware && !self.plan.vlan(observation.vid()).members.contains(to) {
             return FrameDecision::Drop(Reason::NoVlan);
         }
-        match self.plan.way(to, sights.hash(at)) {
+        match self.plan.way(to, observations.hash(at)) {
             Some(to) => FrameDecision::Port(to as u16),
             None => FrameDecision::Drop(Reason::NoOutput),
         }
     }
 
     /// Where a frame to a group goes.
-    fn group(&self, data: &[u8], sight: Sight, sights: &mut Sights) -> FrameDecision {
+    fn group(&self, data: &[u8], observation: Observation, observations: &mut Observations) -> FrameDecision {
         if !self.state.forwards() {
             return FrameDecision::Drop(Reason::PortBlocked);
         }
@@ -495,17 +510,17 @@ impl Sorter<'_> {
         }
         let way = self.flood(self.storm.multicast.as_ref());
         let Some(groups) = self.groups.filter(|_| way == FrameDecision::Flood) else { return way };
-        if self.snoops && is_membership(data, sight.is_tagged()) {
+        if self.snoops && is_membership(data, observation.is_tagged()) {
             return FrameDecision::Snoop;
         }
-        if sights.groups.is_empty() || sights.last_group != (to, sight.vid()) {
-            let Some(ports) = groups.get(self.reader, sight.vid(), MacAddr::from_u64(to)) else {
+        if observations.groups.is_empty() || observations.last_group != (to, observation.vid()) {
+            let Some(ports) = groups.get(self.reader, observation.vid(), MacAddr::from_u64(to)) else {
                 return FrameDecision::Flood;
             };
-            sights.groups.push(ports);
-            sights.last_group = (to, sight.vid());
+            observations.groups.push(ports);
+            observations.last_group = (to, observation.vid());
         }
-        FrameDecision::Group(sights.groups.len() as u32 - 1)
+        FrameDecision::Group(observations.groups.len() as u32 - 1)
     }
 
     #[inline]
@@ -517,10 +532,10 @@ impl Sorter<'_> {
     }
 
     /// The leaders of the ports that a flooded frame leaves by, or one to a group that these want.
-    pub fn flooded(&self, sight: Sight, wanted: Option<&PortSet>) -> PortSet {
+    pub fn flooded(&self, observation: Observation, wanted: Option<&PortSet>) -> PortSet {
         let mut ports = self.member.reaches.and(&self.states.forwarding());
         if self.plan.aware {
-            ports = ports.and(&self.plan.vlan(sight.vid()).members);
+            ports = ports.and(&self.plan.vlan(observation.vid()).members);
         }
         wanted.map_or(ports, |wanted| ports.and(wanted))
     }

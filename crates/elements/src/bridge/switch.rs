@@ -80,7 +80,7 @@ use wire::MacAddr;
 
 use super::control::{self, Control};
 use super::plan::{Plan, Port};
-use super::sort::{FrameDecision, Learning, Sight, Sights, Sorter, Storm};
+use super::sort::{FrameDecision, Learning, Observation, Observations, Sorter, Storm};
 use super::{MAX_PORTS, PortSet, PortState, tags};
 use crate::io::links::{Change, Links};
 use crate::shared_limit::SharedLimit;
@@ -176,7 +176,7 @@ const LINKS: u32 = 0;
 /// What each worker has for itself.
 #[derive(Default)]
 struct Mine {
-    sights: Sights,
+    observations: Observations,
     out: Out,
     allowances: Vec<TokenBucket>,
     received: Vec<u64>,
@@ -414,16 +414,16 @@ impl Common {
             snoops,
             now,
         };
-        let all = sorter.sort(&batch, &mut mine.sights, &mut mine.allowances[port], &mut mine.learning);
+        let all = sorter.sort(&batch, &mut mine.observations, &mut mine.allowances[port], &mut mine.learning);
         match all {
-            Some(sight) if !plan.aware && sight.port().is_some_and(|to| to < noutputs) => {
-                let to = sight.port().unwrap_or_default();
+            Some(observation) if !plan.aware && observation.port().is_some_and(|to| to < noutputs) => {
+                let to = observation.port().unwrap_or_default();
                 mine.out.sent[to] += batch.len() as u64;
                 return cx.push(to, batch);
             }
-            Some(sight) => {
-                let to = sight.port().unwrap_or_default();
-                self.send(&sorter, &mut mine.out, to, sight, batch.drain(..));
+            Some(observation) => {
+                let to = observation.port().unwrap_or_default();
+                self.send(&sorter, &mut mine.out, to, observation, batch.drain(..));
             }
             None => self.part(&sorter, mine, port, batch),
         }
@@ -433,25 +433,25 @@ impl Common {
     /// Sorts frames by outputs: those in a row that go one way together.
     #[inline(never)]
     fn part(&self, sorter: &Sorter<'_>, mine: &mut Mine, port: usize, mut batch: Batch) {
-        let Mine { sights, out, .. } = mine;
+        let Mine { observations, out, .. } = mine;
         let mut frames = batch.drain(..);
         let mut from = 0;
-        while let Some(sight) = sights.sights.get(from).copied() {
-            let is_spread = sorter.plan.has_lags && !matches!(sight.way(), FrameDecision::Port(_));
-            let len = if is_spread { 1 } else { sights.run(from) };
+        while let Some(observation) = observations.observations.get(from).copied() {
+            let is_spread = sorter.plan.has_lags && !matches!(observation.way(), FrameDecision::Port(_));
+            let len = if is_spread { 1 } else { observations.run(from) };
             let run = frames.by_ref().take(len);
-            match sight.way() {
-                FrameDecision::Port(to) => self.send(sorter, out, usize::from(to), sight, run),
+            match observation.way() {
+                FrameDecision::Port(to) => self.send(sorter, out, usize::from(to), observation, run),
                 FrameDecision::Drop(reason) => out.drop(reason, run.collect()),
                 FrameDecision::Look | FrameDecision::LookGroup => out.drop(Reason::NoOutput, run.collect()),
-                FrameDecision::Control => self.hand_up(out, self.ports, port, sight, run.collect()),
-                FrameDecision::Snoop => self.hand_up(out, self.ports + 1, port, sight, run.collect()),
+                FrameDecision::Control => self.hand_up(out, self.ports, port, observation, run.collect()),
+                FrameDecision::Snoop => self.hand_up(out, self.ports + 1, port, observation, run.collect()),
                 FrameDecision::Flood => {
-                    self.flood(sorter, out, sight, (None, sights.hash(from)), run.collect())
+                    self.flood(sorter, out, observation, (None, observations.hash(from)), run.collect())
                 }
                 FrameDecision::Group(at) => {
-                    let wanted = sights.groups.get(at as usize);
-                    self.flood(sorter, out, sight, (wanted, sights.hash(from)), run.collect());
+                    let wanted = observations.groups.get(at as usize);
+                    self.flood(sorter, out, observation, (wanted, observations.hash(from)), run.collect());
                 }
             }
             from += len;
@@ -463,23 +463,23 @@ impl Common {
         &self,
         sorter: &Sorter<'_>,
         out: &mut Out,
-        sight: Sight,
+        observation: Observation,
         (wanted, hash): (Option<&PortSet>, u64),
         mut batch: Batch,
     ) {
-        let leaders = sorter.flooded(sight, wanted);
+        let leaders = sorter.flooded(observation, wanted);
         let mut ways = leaders.iter().filter_map(|leader| sorter.plan.way(leader, hash)).peekable();
         if ways.peek().is_none() {
             return out.drop(Reason::NoOutput, batch);
         }
         while let Some(to) = ways.next() {
             if ways.peek().is_none() {
-                return self.send(sorter, out, to, sight, batch.drain(..));
+                return self.send(sorter, out, to, observation, batch.drain(..));
             }
             let mut copies: Batch = batch.iter_mut().filter_map(Packet::second).collect();
             out.no_memory += (batch.len() - copies.len()) as u64;
             out.copies += batch.len();
-            self.send(sorter, out, to, sight, copies.drain(..));
+            self.send(sorter, out, to, observation, copies.drain(..));
         }
     }
 
@@ -489,15 +489,15 @@ impl Common {
         sorter: &Sorter<'_>,
         out: &mut Out,
         to: usize,
-        sight: Sight,
+        observation: Observation,
         frames: impl Iterator<Item = Packet>,
     ) {
         if !sorter.plan.aware {
             return out.put(to, frames);
         }
         let leader = sorter.plan.members.get(to).map_or(to, |member| usize::from(member.leader));
-        let tagged = !sorter.plan.vlan(sight.vid()).untagged.contains(leader);
-        self.retag(out, to, (sight.is_tagged(), tagged), sight.vid(), frames);
+        let tagged = !sorter.plan.vlan(observation.vid()).untagged.contains(leader);
+        self.retag(out, to, (observation.is_tagged(), tagged), observation.vid(), frames);
     }
 
     /// Puts tags on or takes them off, and sends.
@@ -535,16 +535,16 @@ impl Common {
     }
 
     /// Gives frames to the bridge's own protocols.
-    fn hand_up(&self, out: &mut Out, output: usize, port: usize, sight: Sight, mut batch: Batch) {
+    fn hand_up(&self, out: &mut Out, output: usize, port: usize, observation: Observation, mut batch: Batch) {
         if output >= out.parts.len() {
             return out.drop(Reason::Filtered, batch);
         }
         for packet in batch.iter_mut() {
-            if sight.is_tagged() {
+            if observation.is_tagged() {
                 tags::strip(packet);
             }
             packet.set_paint(port as u8);
-            packet.set_anno(anno::VLAN_TCI, sight.vid().to_be_bytes());
+            packet.set_anno(anno::VLAN_TCI, observation.vid().to_be_bytes());
         }
         out.put(output, batch.drain(..));
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
-use element::swap::Depot;
+use element::swap::DevicePool;
 use element::{
     Cx, DeviceQueues, Element, Handler, HandlerError, HotSwap, InitCx, OpenCx, PacketHolder, Provide,
     Provided, Rehearsal, Rehearsed, Tasks, declare, handlers,
@@ -209,15 +209,15 @@ impl Duplex {
     }
 
     /// See [`DeviceQueues::release`].
-    pub fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
-        self.to.release(cx, depot);
-        self.from.release(cx, depot);
+    pub fn release(&mut self, cx: &mut Cx<'_>, pool: &mut DevicePool) {
+        self.to.release(cx, pool);
+        self.from.release(cx, pool);
     }
 
     /// See [`DeviceQueues::acquire`].
-    pub fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
-        self.to.acquire(cx, depot);
-        self.from.acquire(cx, depot);
+    pub fn acquire(&mut self, cx: &mut Cx<'_>, pool: &mut DevicePool) {
+        self.to.acquire(cx, pool);
+        self.from.acquire(cx, pool);
     }
 
     /// See [`Rehearsal::rehearse`]: of a packet to the device, or where it sends none of one from there.
@@ -375,12 +375,12 @@ macro_rules! duplex {
         }
 
         impl element::DeviceQueues for $name {
-            fn release(&mut self, cx: &mut element::Cx<'_>, depot: &mut element::swap::Depot) {
-                self.0.release(cx, depot);
+            fn release(&mut self, cx: &mut element::Cx<'_>, pool: &mut element::swap::DevicePool) {
+                self.0.release(cx, pool);
             }
 
-            fn acquire(&mut self, cx: &mut element::Cx<'_>, depot: &mut element::swap::Depot) {
-                self.0.acquire(cx, depot);
+            fn acquire(&mut self, cx: &mut element::Cx<'_>, pool: &mut element::swap::DevicePool) {
+                self.0.acquire(cx, pool);
             }
         }
 

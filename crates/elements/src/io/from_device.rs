@@ -470,18 +470,18 @@ impl SharedState for FromDevice {
 }
 
 impl DeviceQueues for FromDevice {
-    fn release(&mut self, _: &mut Cx<'_>, depot: &mut swap::Depot) {
+    fn release(&mut self, _: &mut Cx<'_>, pool: &mut swap::DevicePool) {
         let Some(opened) = &self.opened else { return };
         for (queue, number) in self.queues.drain(..).zip(self.numbers.drain(..)) {
-            depot.put_rx(opened.handle(), number, queue);
+            pool.put_rx(opened.handle(), number, queue);
         }
         self.descriptors.clear();
     }
 
-    fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut swap::Depot) {
+    fn acquire(&mut self, cx: &mut Cx<'_>, pool: &mut swap::DevicePool) {
         let Some(opened) = self.opened.clone() else { return };
         for number in self.numbers.split_off(self.queues.len()) {
-            match depot.take_rx(opened.handle(), number) {
+            match pool.take_rx(opened.handle(), number) {
                 Ok(mut queue) => {
                     // Another element's filter may be in force.
                     queue.widen();

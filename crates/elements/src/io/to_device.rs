@@ -585,7 +585,7 @@ impl SharedState for ToDevice {
 }
 
 impl DeviceQueues for ToDevice {
-    fn release(&mut self, _: &mut Cx<'_>, depot: &mut swap::Depot) {
+    fn release(&mut self, _: &mut Cx<'_>, pool: &mut swap::DevicePool) {
         let mut batch = std::mem::take(&mut self.unsent);
         self.offer(&mut batch, OFFERS);
         self.unsent = batch;
@@ -598,18 +598,18 @@ impl DeviceQueues for ToDevice {
             None => None,
         };
         if let Some(queue) = queue {
-            depot.put_tx(opened.handle(), opened.queues[self.index.0], queue);
+            pool.put_tx(opened.handle(), opened.queues[self.index.0], queue);
         }
     }
 
-    fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut swap::Depot) {
+    fn acquire(&mut self, cx: &mut Cx<'_>, pool: &mut swap::DevicePool) {
         let (true, Some(opened)) = (self.awaits, self.opened.clone()) else { return };
         let (index, own) = self.index;
         if let Some(place @ Place::Promised) = lock(&self.common).get_mut(index) {
             *place = Place::Closed;
         }
         let take =
-            || depot.take_tx(opened.handle(), opened.queues[index]).map(Some).map_err(|e| e.to_string());
+            || pool.take_tx(opened.handle(), opened.queues[index]).map(Some).map_err(|e| e.to_string());
         if let Err(why) = self.take_queue(index, own, take) {
             cx.print(&format!("{}: {why}", cx.name()));
         }

@@ -57,7 +57,7 @@ pub(crate) struct DecIpTtl {
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Verdict {
     Lives,
     Expires,
     NoHeader,
@@ -80,10 +80,10 @@ impl Element for DecIpTtl {
             return batch;
         }
         let multicast = self.multicast;
-        let live = |p: &mut Packet| fate(p, multicast) == Fate::Lives;
+        let live = |p: &mut Packet| verdict(p, multicast) == Verdict::Lives;
         let expired = &mut self.expired;
         batch.partition(live, |p| match fate_of_rejected(&p) {
-            Fate::NoHeader => cx.drop(Reason::TooShort, p),
+            Verdict::NoHeader => cx.drop(Reason::TooShort, p),
             _ => {
                 *expired += 1;
                 cx.push_one_or_drop(1, p, Reason::TtlExpired);
@@ -103,24 +103,24 @@ carries!(DecIpTtl: expired; anew active, multicast);
 
 /// Decides about a packet, and takes one from its time to live if it lives on.
 #[inline]
-pub(super) fn fate(packet: &mut Packet, multicast: bool) -> Fate {
-    let Some(header) = header(packet) else { return Fate::NoHeader };
+pub(super) fn verdict(packet: &mut Packet, multicast: bool) -> Verdict {
+    let Some(header) = header(packet) else { return Verdict::NoHeader };
     let (ttl, to) = (header[8], header[16]);
     if !multicast && to & 0xf0 == 0xe0 {
-        return Fate::Lives;
+        return Verdict::Lives;
     }
     if ttl <= 1 {
-        return Fate::Expires;
+        return Verdict::Expires;
     }
     if let Some(header) = header_mut(packet) {
         decrement_ttl(header);
     }
-    Fate::Lives
+    Verdict::Lives
 }
 
-/// Why [`fate`] rejected a packet.
-fn fate_of_rejected(packet: &Packet) -> Fate {
-    if header(packet).is_some() { Fate::Expires } else { Fate::NoHeader }
+/// Why [`verdict`] rejected a packet.
+fn fate_of_rejected(packet: &Packet) -> Verdict {
+    if header(packet).is_some() { Verdict::Expires } else { Verdict::NoHeader }
 }
 
 #[cfg(test)]

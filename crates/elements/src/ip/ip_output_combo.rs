@@ -31,7 +31,7 @@ use element::args::Args;
 use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet, PacketType, anno};
 
-use super::dec_ip_ttl::{Fate, fate};
+use super::dec_ip_ttl::{Verdict, verdict};
 use super::fix_ip_src::fix;
 use super::{Address, header, ip_gw_options};
 
@@ -71,11 +71,11 @@ impl IpOutputCombo {
             }
         }
         fix(packet, self.address.0);
-        match fate(packet, true) {
-            Fate::NoHeader => Err(Reason::TooShort),
-            Fate::Expires => Ok(EXPIRED),
-            Fate::Lives if packet.len() > self.mtu => Ok(TOO_LONG),
-            Fate::Lives => Ok(NORMAL),
+        match verdict(packet, true) {
+            Verdict::NoHeader => Err(Reason::TooShort),
+            Verdict::Expires => Ok(EXPIRED),
+            Verdict::Lives if packet.len() > self.mtu => Ok(TOO_LONG),
+            Verdict::Lives => Ok(NORMAL),
         }
     }
 }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     /// Where one packet goes: output and pointer, or transport offset on output 0.
-    fn fate(p: &Packet) -> (usize, Option<u32>) {
+    fn verdict(p: &Packet) -> (usize, Option<u32>) {
         let rig = Rig::new(CONFIG).outputs(4).packets(vec![p.duplicate().unwrap()]);
         let run = rig.run();
         for port in 0..4 {
@@ -195,7 +195,7 @@ mod tests {
     fn headers_in_order() {
         let udp = [9; 8];
         let check = |next: u8, payload: &[&[u8]], want: (usize, Option<u32>)| {
-            assert_eq!(fate(&sample(next, payload)), want, "{next} {payload:?}");
+            assert_eq!(verdict(&sample(next, payload)), want, "{next} {payload:?}");
         };
         check(17, &[&udp], (0, Some(40)));
         check(0, &[&padding(60), &padding(6), &udp], (0, Some(56)));

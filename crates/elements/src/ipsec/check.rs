@@ -46,7 +46,7 @@ use wire::{Protocol, ipv4, ipv6};
 
 use super::database;
 use super::exempt::is_exempt;
-use super::outbound::{AT_ONCE, Fate, Others, dispatch, sort};
+use super::outbound::{AT_ONCE, Others, Verdict, dispatch, sort};
 use crate::io::addresses::LinkAddresses;
 
 /// The descriptor.
@@ -137,9 +137,9 @@ impl Element for IpsecCheck {
             let reader = cx.rcu();
             sort(&mut some, &mut others, |packet| {
                 if joins && self.is_to_join(packet.data()) {
-                    return Err(Fate::Leave(TO_JOIN, Reason::NoOutput));
+                    return Err(Verdict::Leave(TO_JOIN, Reason::NoOutput));
                 }
-                check(database, reader, packet).map_err(Fate::Drop)
+                check(database, reader, packet).map_err(Verdict::Drop)
             });
             dispatch(cx, others);
             passed.append(&mut some);

@@ -64,7 +64,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use element::args::{Args, FromArg, Names};
-use element::swap::{self, Depot};
+use element::swap::{self, DevicePool};
 use element::{
     Class, Cx, DeviceQueues, Element, HandlerError, HotSwap, InitCx, LongHandlers, OpenCx, Provide, Provided,
     Rest, SharedState, Sharing, Tasks, handlers,
@@ -325,7 +325,7 @@ impl SharedState for IpsecDatabase {
 }
 
 impl DeviceQueues for IpsecDatabase {
-    fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
+    fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut DevicePool) {
         self.following.go_on(cx, None);
     }
 }

@@ -61,7 +61,7 @@ use sync::rcu::Reader;
 
 use super::database;
 use super::exempt::is_exempt;
-use super::outbound::{Choice, Fate, Here, MTUS, in_parts, protect};
+use super::outbound::{Choice, Here, MTUS, Verdict, in_parts, protect};
 use super::quoted::reversed;
 use crate::io::mtu::LinkMtu;
 
@@ -143,10 +143,17 @@ impl IpsecEncrypt {
         (now_ns, has_way): (u64, bool),
     ) -> Choice<'a> {
         if self.marks && packet.anno_u8(anno::OPENED) == anno::PROTECTED {
-            return if has_way { Choice::Not(Fate::Leave(BYPASS, Reason::NoOutput)) } else { Choice::Pass };
+            return if has_way {
+                Choice::Not(Verdict::Leave(BYPASS, Reason::NoOutput))
+            } else {
+                Choice::Pass
+            };
         }
-        let Some(flow) = Flow::read(packet.data()) else { return Choice::Not(Fate::Drop(Reason::BadLength)) };
-        let bypass = if has_way { Choice::Not(Fate::Leave(BYPASS, Reason::NoOutput)) } else { Choice::Pass };
+        let Some(flow) = Flow::read(packet.data()) else {
+            return Choice::Not(Verdict::Drop(Reason::BadLength));
+        };
+        let bypass =
+            if has_way { Choice::Not(Verdict::Leave(BYPASS, Reason::NoOutput)) } else { Choice::Pass };
         let rule = database.outbound(&flow, reader).map(Arc::as_ref);
         if rule.is_none()
             && let Some(association) = of_quoted(packet.data(), &flow, database, reader)
@@ -154,10 +161,10 @@ impl IpsecEncrypt {
             return Choice::Protect(association);
         }
         if is_ambiguous(database, &flow, rule, reader) {
-            return Choice::Not(Fate::Leave(FRAGMENTS, Reason::AmbiguousFragment));
+            return Choice::Not(Verdict::Leave(FRAGMENTS, Reason::AmbiguousFragment));
         }
         let is_exempt = || is_exempt(packet.data(), &flow, rule, database, reader);
-        let refuse = |reason| if is_exempt() { bypass } else { Choice::Not(Fate::Drop(reason)) };
+        let refuse = |reason| if is_exempt() { bypass } else { Choice::Not(Verdict::Drop(reason)) };
         let Some(rule) = rule else {
             return if self.unnamed == Unnamed::Bypass { bypass } else { refuse(Reason::NoPolicy) };
         };
@@ -176,7 +183,7 @@ impl IpsecEncrypt {
             }
             _ => {
                 database.acquire(rule, &flow, now_ns);
-                if template.is_optional { bypass } else { Choice::Not(Fate::Drop(Reason::NoAssociation)) }
+                if template.is_optional { bypass } else { Choice::Not(Verdict::Drop(Reason::NoAssociation)) }
             }
         }
     }

@@ -51,7 +51,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names};
-use element::swap::{self, Depot};
+use element::swap::{self, DevicePool};
 use element::{
     Class, Cx, DeviceQueues, Element, HotSwap, InitCx, OpenCx, Provide, Provided, Reason, SharedState,
     Sharing, Tasks, handlers,
@@ -66,7 +66,7 @@ use super::database::{hidden, secrets};
 use super::fill::{Filler, Tending, period};
 use super::following::{Following, Tunnel};
 use super::inbound::{self, accept};
-use super::outbound::{self, Choice, Fate, in_parts, protect};
+use super::outbound::{self, Choice, Verdict, in_parts, protect};
 use crate::io::mtu::LinkMtu;
 
 /// The descriptor.
@@ -189,7 +189,7 @@ fn choose<'a>(association: Option<&'a Association>, packet: &Packet) -> Choice<'
     let usable = there.ok_or(Reason::NoAssociation);
     match usable.and_then(|usable| select(usable, packet).map(|()| usable)) {
         Ok(usable) => Choice::Protect(usable),
-        Err(why) => Choice::Not(Fate::Drop(why)),
+        Err(why) => Choice::Not(Verdict::Drop(why)),
     }
 }
 
@@ -336,7 +336,7 @@ impl SharedState for EspTunnel {
 }
 
 impl DeviceQueues for EspTunnel {
-    fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
+    fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut DevicePool) {
         self.following.iter().for_each(|following| following.go_on(cx, None));
     }
 }

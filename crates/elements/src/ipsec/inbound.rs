@@ -13,7 +13,7 @@ use packet::{Batch, Packet};
 use sync::rcu::Reader;
 use wire::ip::addresses;
 
-use super::outbound::{AT_ONCE, Fate, Others, carried, set_destination, sort};
+use super::outbound::{AT_ONCE, Others, Verdict, carried, set_destination, sort};
 
 /// Where and when packets are opened.
 #[derive(Clone, Copy)]
@@ -45,19 +45,19 @@ pub(super) fn accept<'a>(
     let mut each = known.iter().zip(pass(&known, &opened, |known| &known.association.sa.window));
     sort(batch, &mut others, |packet| {
         let Some((Known { association, arrived, from }, passes)) = each.next() else {
-            return Err(Fate::Drop(Reason::BadEsp));
+            return Err(Verdict::Drop(Reason::BadEsp));
         };
         if let Err(why) = passes.and_then(|()| unpack(packet, &association.sa, arrived)) {
             note(association, why, here.worker);
-            return Err(Fate::Drop(reason(why)));
+            return Err(Verdict::Drop(reason(why)));
         }
         if !database.count(association, here.worker, carried(packet, association), here.now_ns) {
-            return Err(Fate::Drop(Reason::NoAssociation));
+            return Err(Verdict::Drop(Reason::NoAssociation));
         }
         if let Some((port, _)) = arrived.udp {
             database.came_from(association, (*from, port), here.now_ns);
         }
-        admit(packet, association).map_err(Fate::Drop)?;
+        admit(packet, association).map_err(Verdict::Drop)?;
         if let Some((_, to)) = addresses(packet.data()) {
             set_destination(packet, to);
         }
@@ -84,15 +84,15 @@ fn arrive<'a>(
     packet: &mut Packet,
     here: Here,
     association: &impl Fn(IpAddr, u32) -> Option<&'a Association>,
-) -> Result<Known<'a>, Fate> {
-    let arrived = match find(packet.data()).map_err(|why| Fate::Drop(reason(why)))? {
+) -> Result<Known<'a>, Verdict> {
+    let arrived = match find(packet.data()).map_err(|why| Verdict::Drop(reason(why)))? {
         Found::Esp(arrived) => arrived,
-        Found::Ike => return Err(Fate::Leave(here.ike, Reason::NoOutput)),
-        Found::KeepAlive => return Err(Fate::Drop(Reason::Discarded)),
+        Found::Ike => return Err(Verdict::Leave(here.ike, Reason::NoOutput)),
+        Found::KeepAlive => return Err(Verdict::Drop(Reason::Discarded)),
     };
-    let (from, to) = addresses(packet.data()).ok_or(Fate::Drop(Reason::BadEsp))?;
+    let (from, to) = addresses(packet.data()).ok_or(Verdict::Drop(Reason::BadEsp))?;
     let known = association(to, arrived.spi).filter(|association| !association.is_over());
-    let association = known.ok_or(Fate::Drop(Reason::NoAssociation))?;
+    let association = known.ok_or(Verdict::Drop(Reason::NoAssociation))?;
     Ok(Known { association, arrived, from })
 }
 

@@ -26,7 +26,7 @@ pub(crate) const AT_ONCE: usize = 64;
 
 /// What becomes of a packet that leaves the usual way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Verdict {
     /// It is dropped.
     Drop(Reason),
     /// It leaves by an output. If that is not connected, it is dropped.
@@ -43,11 +43,11 @@ pub(super) enum Choice<'a> {
     /// It leaves with the protected ones, as it is.
     Pass,
     /// It leaves another way.
-    Not(Fate),
+    Not(Verdict),
 }
 
 /// Packets that leave the usual way, in their order.
-pub(crate) type Others = ArrayVec<(Fate, Packet), AT_ONCE>;
+pub(crate) type Others = ArrayVec<(Verdict, Packet), AT_ONCE>;
 
 /// Where, when and for what link packets are protected.
 #[derive(Clone, Copy)]
@@ -77,11 +77,11 @@ const LINK_LEN: usize = 14;
 
 /// Drops packets, or sends them out by their outputs.
 pub(crate) fn dispatch(cx: &mut Cx<'_>, others: Others) {
-    for (fate, packet) in others {
-        match fate {
-            Fate::Drop(reason) => cx.drop(reason, packet),
-            Fate::Leave(output, reason) => cx.push_one_or_drop(output, packet, reason),
-            Fate::Split(_) => cx.drop(Reason::MustFragment, packet),
+    for (verdict, packet) in others {
+        match verdict {
+            Verdict::Drop(reason) => cx.drop(reason, packet),
+            Verdict::Leave(output, reason) => cx.push_one_or_drop(output, packet, reason),
+            Verdict::Split(_) => cx.drop(Reason::MustFragment, packet),
         }
     }
 }
@@ -105,25 +105,25 @@ pub(crate) fn in_parts(
     }
 }
 
-/// Keeps the packets for which `keep` has a value, and returns the values. The others leave with their fates.
+/// Keeps the packets for which `keep` has a value, and returns the values. The others leave with their verdicts.
 pub(crate) fn sort<T>(
     batch: &mut Batch,
     others: &mut Others,
-    mut keep: impl FnMut(&mut Packet) -> Result<T, Fate>,
+    mut keep: impl FnMut(&mut Packet) -> Result<T, Verdict>,
 ) -> ArrayVec<T, AT_ONCE> {
     let mut kept = ArrayVec::new();
-    let fate = Cell::new(Fate::Drop(Reason::NoOutput));
+    let verdict = Cell::new(Verdict::Drop(Reason::NoOutput));
     let decide = |packet: &mut Packet| match keep(packet) {
         Ok(value) => {
             kept.push(value);
             true
         }
         Err(why) => {
-            fate.set(why);
+            verdict.set(why);
             false
         }
     };
-    batch.partition(decide, |packet| others.push((fate.get(), packet)));
+    batch.partition(decide, |packet| others.push((verdict.get(), packet)));
     kept
 }
 
@@ -139,20 +139,20 @@ pub(super) fn protect<'a>(
     let chosen = sort(batch, &mut others, |packet| match choose(packet) {
         Choice::Protect(association) => {
             let fits = fits(packet, association, here).map(|()| Some(association));
-            if let Err(Fate::Split(_)) = fits {
+            if let Err(Verdict::Split(_)) = fits {
                 long.push(association);
             }
             fits
         }
         Choice::Pass => Ok(None),
-        Choice::Not(fate) => Err(fate),
+        Choice::Not(verdict) => Err(verdict),
     });
     let mut each = chosen.iter().copied().zip(numbers(&chosen));
     let ready = sort(batch, &mut others, |packet| match each.next() {
         Some((Some(association), number)) => {
             let number = number.ok_or_else(|| {
                 database.exhausted(association);
-                Fate::Drop(Reason::SequenceExhausted)
+                Verdict::Drop(Reason::SequenceExhausted)
             })?;
             let at = begin(packet, association, number, database, here)?;
             Ok(Some(Ready { association, number, at }))
@@ -174,7 +174,7 @@ fn set_apart(batch: &mut Batch, others: &mut Others, ready: &[Option<Ready<'_>>]
     let mut each = ready.iter();
     sort(batch, others, |_| match each.next() {
         Some(Some(Ready { association, .. })) if association.sa.mode == esp::Mode::Transport => {
-            Err(Fate::Leave(output, Reason::NoOutput))
+            Err(Verdict::Leave(output, Reason::NoOutput))
         }
         _ => Ok(()),
     });
@@ -184,13 +184,13 @@ fn set_apart(batch: &mut Batch, others: &mut Others, ready: &[Option<Ready<'_>>]
 #[cold]
 fn split(batch: &mut Batch, others: &mut Others, long: &[&Association], database: &Database, here: Here) {
     let mut associations = long.iter();
-    for (fate, packet) in std::mem::take(others) {
-        let Fate::Split(most) = fate else {
-            others.push((fate, packet));
+    for (verdict, packet) in std::mem::take(others) {
+        let Verdict::Split(most) = verdict else {
+            others.push((verdict, packet));
             continue;
         };
         let Some((association, mut fragments)) = associations.next().zip(fragments(&packet, most)) else {
-            others.push((Fate::Drop(Reason::NoMemory), packet));
+            others.push((Verdict::Drop(Reason::NoMemory), packet));
             continue;
         };
         let mut refused = None;
@@ -198,13 +198,13 @@ fn split(batch: &mut Batch, others: &mut Others, long: &[&Association], database
             let mut part = fragments.split_front(AT_ONCE);
             // They fit, so they are not split again.
             let whole = Here { splits: false, ..here };
-            let fates = protect(&mut part, database, whole, |_| Choice::Protect(association));
-            refused = fates.into_iter().map(|(fate, _)| fate).next();
+            let verdicts = protect(&mut part, database, whole, |_| Choice::Protect(association));
+            refused = verdicts.into_iter().map(|(verdict, _)| verdict).next();
             batch.append(&mut part);
         }
         // Without one of its fragments, the packet is lost.
-        if let Some(fate) = refused {
-            others.push((fate, packet));
+        if let Some(verdict) = refused {
+            others.push((verdict, packet));
         }
     }
 }
@@ -223,7 +223,7 @@ pub(super) fn longest(association: &Association, here: Here) -> usize {
 }
 
 /// Whether a packet fits link and path when it is protected, or may be fragmented afterwards.
-fn fits(packet: &mut Packet, association: &Association, here: Here) -> Result<(), Fate> {
+fn fits(packet: &mut Packet, association: &Association, here: Here) -> Result<(), Verdict> {
     let sa = &association.sa;
     let most = longest(association, here);
     let header = match sa.mode {
@@ -231,9 +231,9 @@ fn fits(packet: &mut Packet, association: &Association, here: Here) -> Result<()
         esp::Mode::Tunnel { .. } => Header::read_fixed(packet.data()),
         esp::Mode::Transport => Header::read(packet.data()),
     };
-    let header = header.map_err(|why| Fate::Drop(reason(why)))?;
+    let header = header.map_err(|why| Verdict::Drop(reason(why)))?;
     if header.is_fragment && sa.mode == esp::Mode::Transport {
-        return Err(Fate::Leave(here.fragments, Reason::EspFragment));
+        return Err(Verdict::Leave(here.fragments, Reason::EspFragment));
     }
     let inner = inner_mtu(sa, most, header.len);
     // An IPv6 packet that every link takes is not refused. The tunnel's packet is fragmented instead.
@@ -243,10 +243,10 @@ fn fits(packet: &mut Packet, association: &Association, here: Here) -> Result<()
     }
     if !header.dont_fragment {
         let is_tunnel = matches!(sa.mode, esp::Mode::Tunnel { .. });
-        return if here.splits && is_tunnel { Err(Fate::Split(inner)) } else { Ok(()) };
+        return if here.splits && is_tunnel { Err(Verdict::Split(inner)) } else { Ok(()) };
     }
     packet.set_anno_u32(anno::PATH_MTU, inner as u32);
-    Err(Fate::Leave(here.too_big, Reason::MustFragment))
+    Err(Verdict::Leave(here.too_big, Reason::MustFragment))
 }
 
 /// Sequence numbers for packets of these associations. A run of packets of one association takes its numbers at once.
@@ -274,17 +274,17 @@ fn begin(
     number: u64,
     database: &Database,
     here: Here,
-) -> Result<EspAt, Fate> {
+) -> Result<EspAt, Verdict> {
     let len = carried(packet, association);
     let most = longest(association, here);
     let is_transport = association.sa.mode == esp::Mode::Transport;
     let link = here.transport.filter(|_| is_transport).and_then(|_| stripped(packet));
-    let at = encapsulate(packet, &association.sa, number, most).map_err(|why| Fate::Drop(reason(why)))?;
+    let at = encapsulate(packet, &association.sa, number, most).map_err(|why| Verdict::Drop(reason(why)))?;
     if let Some(link) = link {
         put_in_front(packet, link)?;
     }
     if !database.count(association, here.worker, len, here.now_ns) {
-        return Err(Fate::Drop(Reason::NoAssociation));
+        return Err(Verdict::Drop(Reason::NoAssociation));
     }
     if let esp::Mode::Tunnel { to, .. } = association.sa.mode {
         set_destination(packet, to);
@@ -310,8 +310,8 @@ fn stripped(packet: &mut Packet) -> Option<[u8; LINK_LEN]> {
 }
 
 /// Puts a link header in front of a packet, and strips it again.
-fn put_in_front(packet: &mut Packet, link: [u8; LINK_LEN]) -> Result<(), Fate> {
-    let bytes = packet.push(LINK_LEN).ok_or(Fate::Drop(Reason::NoMemory))?;
+fn put_in_front(packet: &mut Packet, link: [u8; LINK_LEN]) -> Result<(), Verdict> {
+    let bytes = packet.push(LINK_LEN).ok_or(Verdict::Drop(Reason::NoMemory))?;
     bytes[..LINK_LEN].copy_from_slice(&link);
     packet.strip(LINK_LEN);
     Ok(())

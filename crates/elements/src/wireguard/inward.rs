@@ -12,7 +12,7 @@ use wireguard::shake::{Here, Refusal};
 use super::outward::release;
 use super::send::{speak, wake};
 use crate::ipsec::inbound::pass;
-use crate::ipsec::outbound::{AT_ONCE, Fate, Others, dispatch, set_destination, sort};
+use crate::ipsec::outbound::{AT_ONCE, Others, Verdict, dispatch, set_destination, sort};
 
 /// The output for packets that were opened.
 const OPENED: usize = 1;
@@ -20,8 +20,8 @@ const OPENED: usize = 1;
 const SHAKES: usize = 8;
 
 /// A mark on packets that are handshake messages, and on those that carry nothing: they do not leave by the usual way.
-const SHAKE: Fate = Fate::Leave(usize::MAX, Reason::HandshakeLimited);
-const EMPTY: Fate = Fate::Leave(usize::MAX, Reason::Discarded);
+const SHAKE: Verdict = Verdict::Leave(usize::MAX, Reason::HandshakeLimited);
+const EMPTY: Verdict = Verdict::Leave(usize::MAX, Reason::Discarded);
 
 /// Peers, by their numbers, that have shown that they have the keys of a session.
 type Numbers = ArrayVec<u32, AT_ONCE>;
@@ -60,12 +60,12 @@ fn open(batch: &mut Batch, device: &Device, here: &Here<'_>, confirmed: &mut Num
     }
     let mut each = known.iter().zip(pass(&known, &numbers, |known| known.session.window()));
     sort(batch, &mut others, |packet| {
-        let (known, passes) = each.next().ok_or(Fate::Drop(Reason::BadWireGuard))?;
-        passes.map_err(fate)?;
+        let (known, passes) = each.next().ok_or(Verdict::Drop(Reason::BadWireGuard))?;
+        passes.map_err(verdict)?;
         if !known.session.is_confirmed() && confirmed.last() != Some(&known.peer.number) {
             confirmed.push(known.peer.number);
         }
-        if !device.unpack(packet, known, here).map_err(fate)? {
+        if !device.unpack(packet, known, here).map_err(verdict)? {
             return Err(EMPTY);
         }
         if let Some(to) = destination(packet.data()) {
@@ -76,17 +76,22 @@ fn open(batch: &mut Batch, device: &Device, here: &Here<'_>, confirmed: &mut Num
     others
 }
 
-fn recognise<'a>(packet: &Packet, device: &'a Device, port: u16, here: &Here<'a>) -> Result<Known<'a>, Fate> {
-    let datagram = Datagram::read(packet.data()).map_err(fate)?;
+fn recognise<'a>(
+    packet: &Packet,
+    device: &'a Device,
+    port: u16,
+    here: &Here<'a>,
+) -> Result<Known<'a>, Verdict> {
+    let datagram = Datagram::read(packet.data()).map_err(verdict)?;
     if datagram.port != port {
-        return Err(Fate::Drop(Reason::NotForUs));
+        return Err(Verdict::Drop(Reason::NotForUs));
     }
     match datagram.message(packet.data()) {
         Some(Message::Data(data)) => {
-            device.recognise(here, datagram, (data.receiver, data.counter)).map_err(fate)
+            device.recognise(here, datagram, (data.receiver, data.counter)).map_err(verdict)
         }
         Some(_) => Err(SHAKE),
-        None => Err(Fate::Drop(Reason::BadWireGuard)),
+        None => Err(Verdict::Drop(Reason::BadWireGuard)),
     }
 }
 
@@ -101,7 +106,7 @@ fn finish(cx: &mut Cx<'_>, device: &Device, mtu: usize, others: &mut Others, lef
                 shake(cx, device, mtu, packet);
             }
             SHAKE => {
-                others[at].0 = Fate::Drop(Reason::HandshakeLimited);
+                others[at].0 = Verdict::Drop(Reason::HandshakeLimited);
                 at += 1;
             }
             EMPTY => {
@@ -133,8 +138,8 @@ fn shake(cx: &mut Cx<'_>, device: &Device, mtu: usize, packet: Packet) {
     }
 }
 
-fn fate(why: Dropped) -> Fate {
-    Fate::Drop(match why {
+fn verdict(why: Dropped) -> Verdict {
+    Verdict::Drop(match why {
         Dropped::Malformed | Dropped::BadInner => Reason::BadWireGuard,
         Dropped::Fragment => Reason::BadFragment,
         Dropped::NoSession => Reason::NoSession,

@@ -10,7 +10,7 @@ use wireguard::seal::{Chosen, Unsealed};
 use wireguard::waiting::Held;
 
 use super::send::{OUTSIDE, speak, wake};
-use crate::ipsec::outbound::{AT_ONCE, Fate, Others, dispatch, set_destination, sort};
+use crate::ipsec::outbound::{AT_ONCE, Others, Verdict, dispatch, set_destination, sort};
 
 /// The output for packets that are too long.
 const TOO_BIG: usize = 2;
@@ -18,7 +18,7 @@ const TOO_BIG: usize = 2;
 const HURRIES: usize = 2;
 
 /// A mark on packets that wait for a session.
-const WAIT: Fate = Fate::Leave(usize::MAX, Reason::NoSession);
+const WAIT: Verdict = Verdict::Leave(usize::MAX, Reason::NoSession);
 
 /// Peers, by their numbers, whose sessions packets of a batch wait for.
 type Waits = ArrayVec<u32, AT_ONCE>;
@@ -80,14 +80,14 @@ fn seal(batch: &mut Batch, device: &Device, reader: &Reader, here: Here, waits: 
                 Unsealed::TooBig(longest) => packet.set_anno_u32(anno::PATH_MTU, longest as u32),
                 _ => {}
             }
-            fate(why)
+            verdict(why)
         })
     });
     let mut each = chosen.iter().zip(counters(&chosen));
     sort(batch, &mut others, |packet| {
-        let (chosen, counter) = each.next().ok_or(Fate::Drop(Reason::NoSession))?;
-        let counter = counter.ok_or_else(|| fate(Unsealed::Exhausted))?;
-        let to = device.seal(reader, packet, chosen, counter, (here.worker, here.now_ns)).map_err(fate)?;
+        let (chosen, counter) = each.next().ok_or(Verdict::Drop(Reason::NoSession))?;
+        let counter = counter.ok_or_else(|| verdict(Unsealed::Exhausted))?;
+        let to = device.seal(reader, packet, chosen, counter, (here.worker, here.now_ns)).map_err(verdict)?;
         set_destination(packet, to);
         Ok(())
     });
@@ -114,16 +114,16 @@ fn note(wanted: &mut Wanted, waits: &[u32]) {
     }
 }
 
-/// Lets packets wait for sessions; the others leave by their fates. Returns those for which there is a session by now.
+/// Lets packets wait for sessions; the others leave by their verdicts. Returns those for which there is a session by now.
 fn hold(cx: &mut Cx<'_>, device: &Device, others: Others, waits: &[u32]) -> Batch {
     let (mut ready, mut rest, mut numbers) = (Batch::new(), Others::new(), waits.iter());
-    for (fate, packet) in others {
+    for (verdict, packet) in others {
         match numbers.as_slice().first() {
-            Some(number) if fate == WAIT => {
+            Some(number) if verdict == WAIT => {
                 numbers.next();
                 hold_one(cx, device, *number, packet, &mut ready);
             }
-            _ => rest.push((fate, packet)),
+            _ => rest.push((verdict, packet)),
         }
     }
     dispatch(cx, rest);
@@ -162,13 +162,13 @@ fn counters(chosen: &[Chosen<'_>]) -> ArrayVec<Option<u64>, AT_ONCE> {
     counters
 }
 
-fn fate(why: Unsealed) -> Fate {
-    Fate::Drop(match why {
+fn verdict(why: Unsealed) -> Verdict {
+    Verdict::Drop(match why {
         Unsealed::NotIp => Reason::BadLength,
         Unsealed::NoPeer => Reason::NoPeer,
         Unsealed::NoEndpoint => Reason::NoEndpoint,
         Unsealed::NoSession(_) => return WAIT,
-        Unsealed::TooBig(_) => return Fate::Leave(TOO_BIG, Reason::MustFragment),
+        Unsealed::TooBig(_) => return Verdict::Leave(TOO_BIG, Reason::MustFragment),
         Unsealed::TooLong => Reason::TooLong,
         Unsealed::NoMemory => Reason::NoMemory,
         Unsealed::Exhausted => Reason::SequenceExhausted,

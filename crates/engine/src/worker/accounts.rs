@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets that elements of one worker made, ended and dropped.
 
-use element::account::Deeds;
+use element::account::PacketAccount;
 use element::drops::{DropCounts, Reason};
 use element::{ElementId, IndexVec};
 use sync::zeros::zeros;
@@ -10,13 +10,13 @@ use sync::zeros::zeros;
 pub(super) struct Accounts {
     drops: IndexVec<ElementId, DropCounts>,
     /// What elements make and end, as they say.
-    accounts: IndexVec<ElementId, Deeds>,
+    accounts: IndexVec<ElementId, PacketAccount>,
 }
 
 /// The accounts of an element that is only tried.
 pub(super) struct Saved {
     drops: DropCounts,
-    account: Deeds,
+    account: PacketAccount,
 }
 
 impl Accounts {
@@ -35,12 +35,12 @@ impl Accounts {
     }
 
     #[inline]
-    pub(super) fn account(&self, element: ElementId) -> &Deeds {
+    pub(super) fn account(&self, element: ElementId) -> &PacketAccount {
         &self.accounts[element]
     }
 
     #[inline(always)]
-    pub(super) fn account_mut(&mut self, element: ElementId) -> &mut Deeds {
+    pub(super) fn account_mut(&mut self, element: ElementId) -> &mut PacketAccount {
         &mut self.accounts[element]
     }
 
@@ -55,7 +55,7 @@ impl Accounts {
             self.drops[n].add(reason, count);
         }
         // Counters of which there is nothing to add stay untouched: they take no memory until then.
-        if old.accounts[o] != Deeds::default() {
+        if old.accounts[o] != PacketAccount::default() {
             self.accounts[n] += old.accounts[o];
         }
     }

@@ -4,7 +4,7 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use element::account::Deeds;
+use element::account::PacketAccount;
 use element::clock::Nanos;
 use element::host::Host;
 use element::{
@@ -56,7 +56,7 @@ impl Host for Worker {
         Worker::drops(self, at).total()
     }
 
-    fn deeds(&mut self, of: ElementId) -> &mut Deeds {
+    fn account(&mut self, of: ElementId) -> &mut PacketAccount {
         self.accounts.account_mut(of)
     }
 

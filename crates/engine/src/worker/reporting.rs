@@ -32,7 +32,7 @@ impl Worker {
                 .map(|port| self.output_stats(e, port))
                 .collect(),
             drops: self.drops(e).iter().collect(),
-            deeds: *self.accounts.account(e),
+            account: *self.accounts.account(e),
             cycles: self.costs.cycles()[e],
             tasks: self.costs.tasks()[e],
             handed: self.costs.traffic().of(e),

@@ -5,7 +5,7 @@ use testbed::rig::{Namespace, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE};
 use crate::hosts::{ping, text};
-use crate::judge::{captured, scapy, witness};
+use crate::judge::{captured, observer, scapy};
 use crate::on_rig;
 use crate::router::rig;
 
@@ -58,7 +58,7 @@ fn check_forwarding(method: &str) {
         ping(way.from.0, way.to.2, 56, "");
         let (sent, got) = (dut.file("sent.pcap"), dut.file("got.pcap"));
         way.make(&rig, &["ordinary", &COUNT.to_string()], &sent);
-        let witness = witness(way.to.0, way.to.1, &format!("ip and src host {}", way.from.2), &got);
+        let observer = observer(way.to.0, way.to.1, &format!("ip and src host {}", way.from.2), &got);
         way.send_after(&sent, 50, &got, 1500);
         wait_for("all packets", PATIENCE, || captured(&got) >= COUNT).unwrap_or_else(|e| {
             panic!("{e}; {} of {COUNT} came", captured(&got));
@@ -66,7 +66,7 @@ fn check_forwarding(method: &str) {
         let (source, target) = (rig.dut.mac(way.far).unwrap(), way.to.0.mac(way.to.1).unwrap());
         let verdict = scapy(way.to.0, &["forwarded", &sent, &got, &text(source), &text(target)]);
         assert_eq!(verdict.trim(), format!("equal {COUNT}"));
-        drop(witness);
+        drop(observer);
     }
     dut.stop();
 }
@@ -83,13 +83,13 @@ fn check_fragments(method: &str) {
     // A datagram of n bytes needs a piece for every 1480 bytes of its data.
     let frames = std::fs::read(&sent).unwrap();
     let pieces = pieces(&frames);
-    let witness = witness(way.to.0, way.to.1, &format!("ip and src host {}", way.from.2), &got);
+    let observer = observer(way.to.0, way.to.1, &format!("ip and src host {}", way.from.2), &got);
     way.send_after(&sent, 10, &got, 1500);
     wait_for("all pieces", PATIENCE, || captured(&got) >= pieces).unwrap_or_else(|e| {
         panic!("{e}; {} of {pieces} came", captured(&got));
     });
     assert_eq!(scapy(way.to.0, &["fragments", &sent, &got]).trim(), format!("equal {COUNT}"));
-    drop(witness);
+    drop(observer);
     dut.stop();
 }
 
@@ -112,12 +112,12 @@ fn check_malformed(method: &str) {
     ping(way.from.0, way.to.2, 56, "");
     let (sent, got) = (dut.file("sent.pcap"), dut.file("got.pcap"));
     let reasons = way.make(&rig, &["malformed"], &sent);
-    let witness = witness(way.to.0, way.to.1, &format!("ip and src host {}", way.from.2), &got);
+    let observer = observer(way.to.0, way.to.1, &format!("ip and src host {}", way.from.2), &got);
     way.send(&sent);
     ping(way.from.0, way.to.2, 56, "");
     wait_for("the pings", PATIENCE, || captured(&got) >= 3).unwrap();
     assert_eq!(captured(&got), 3, "malformed packets were forwarded");
-    drop(witness);
+    drop(observer);
     // A bad option is answered: parameter problem, code 0, pointing at the option's pointer.
     assert_eq!(scapy(way.from.0, &["option", "10.0.2.2"]).trim(), "10.0.1.1 12 0 22");
     let report = dut.stop();

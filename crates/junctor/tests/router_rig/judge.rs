@@ -16,7 +16,7 @@ pub fn scapy(host: &Namespace, arguments: &[&str]) -> String {
 }
 
 /// Captures what an interface receives and `filter` lets pass; returns when it listens.
-pub fn witness(host: &Namespace, interface: &str, filter: &str, file: &str) -> Process {
+pub fn observer(host: &Namespace, interface: &str, filter: &str, file: &str) -> Process {
     let options = ["-n", "-Q", "in", "-s", "16384", "-B", "32768", "-U", "--immediate-mode"];
     let ends = ["-Z", "root", "-i", interface, "-w", file, filter];
     let mut process = host.spawn(&[&["tcpdump"], &options[..], &ends].concat()).unwrap();

@@ -48,7 +48,7 @@ pub fn narrow_rig() -> Rig {
 }
 
 /// Captures at A what it sends to `to`, and the ICMP messages that it gets; returns when it listens.
-fn witness(rig: &Rig, to: &str, file: &str) -> Process {
+fn observer(rig: &Rig, to: &str, file: &str) -> Process {
     let filter = format!("icmp or dst host {to}");
     let options = ["tcpdump", "-n", "-s", "1600", "-B", "65536", "-U", "--immediate-mode", "-Z", "root"];
     let mut process = rig.a.spawn(&[&options[..], &["-i", "a0", "-w", file, &filter]].concat()).unwrap();
@@ -66,7 +66,7 @@ pub fn transfer(rig: &Rig, dut: &Dut) {
     let mut sink = rig.b.spawn(&["python3", "-c", SINK]).unwrap();
     sink.wait_for_text("ready", PATIENCE).unwrap();
     let capture = dut.file("tcp.pcap");
-    let witness = witness(rig, "10.0.2.2", &capture);
+    let observer = observer(rig, "10.0.2.2", &capture);
     assert!(!learned(&rig.a, "10.0.2.2").contains("mtu"), "{}", learned(&rig.a, "10.0.2.2"));
     let source = ["python3", "-c", SOURCE, "10.0.2.2", &BYTES.to_string()];
     let said = rig.a.spawn(&source).unwrap().finish(PATIENCE).unwrap_or_else(|e| panic!("{e}"));
@@ -74,7 +74,7 @@ pub fn transfer(rig: &Rig, dut: &Dut) {
     assert_eq!(said.stdout.trim(), "True 1280 1228", "{}", said.stderr);
     let route = learned(&rig.a, "10.0.2.2");
     assert!(route.contains("mtu 1280"), "{route}");
-    witness.interrupt(PATIENCE).unwrap();
+    observer.interrupt(PATIENCE).unwrap();
     let verdict = scapy(&rig.a, &["needfrag", &capture, "10.0.1.2", "10.0.1.1", "1280"]);
     let errors: u64 = verdict.trim().strip_prefix("good ").unwrap().parse().unwrap();
     assert!(errors >= 1, "{verdict}");

@@ -8,7 +8,7 @@ use testbed::rig::{Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE, Report};
 use crate::hosts::{ping, text};
-use crate::judge::{captured, scapy, witness};
+use crate::judge::{captured, observer, scapy};
 use crate::on_rig;
 
 const CHECKED: &str = "-> GetIPAddress(16) -> rt;";
@@ -24,9 +24,9 @@ fn cross(method: &str, list: &str, edits: &[(&str, &str)]) -> (Vec<Vec<u8>>, BTr
     let (sent, got, back) = (dut.file("sent.pcap"), dut.file("got.pcap"), dut.file("back.pcap"));
     let [source, gateway] = [rig.a.mac("a0").unwrap(), rig.dut.mac("d0").unwrap()].map(text);
     let reasons = scapy(&rig.a, &["policy", &sent, list, &source, &gateway]);
-    let at_b = witness(&rig.b, "b0", "ip", &got);
+    let at_b = observer(&rig.b, "b0", "ip", &got);
     // B's own kernel does complain of the protocol.
-    let at_a = witness(&rig.a, "a0", "icmp and icmp[0] != 0 and not src host 10.0.2.2", &back);
+    let at_a = observer(&rig.a, "a0", "icmp and icmp[0] != 0 and not src host 10.0.2.2", &back);
     let said = scapy(&rig.a, &["send", &sent, "a0"]);
     assert_eq!(said.trim(), format!("sent {}", captured(&sent)));
     // What was sent before these three has crossed when they have.

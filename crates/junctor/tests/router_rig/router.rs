@@ -109,11 +109,11 @@ fn check_nobody(method: &str) {
     ping(&rig.a, "10.0.2.2", 56, "");
     let net = ended(&rig.a, "ping -n -c1 -W60 10.0.3.1");
     assert!(net.stdout.contains("From 10.0.1.1") && net.stdout.contains("Net Unreachable"), "{net:?}");
-    let mut witness = rig.b.spawn(&["tcpdump", "-lni", "b0", "-c1", "arp host 10.0.2.77"]).unwrap();
-    witness.wait_for_text("listening", COMMAND_TIMEOUT).unwrap();
+    let mut observer = rig.b.spawn(&["tcpdump", "-lni", "b0", "-c1", "arp host 10.0.2.77"]).unwrap();
+    observer.wait_for_text("listening", COMMAND_TIMEOUT).unwrap();
     let host = ended(&rig.a, "ping -n -c8 -i0.2 -W2 10.0.2.77");
     assert!(host.stdout.contains("0 received"), "{host:?}");
-    let seen = witness.finish(COMMAND_TIMEOUT).unwrap();
+    let seen = observer.finish(COMMAND_TIMEOUT).unwrap();
     assert!(seen.stdout.contains("who-has 10.0.2.77 tell 10.0.2.1"), "{seen:?}");
     ping(&rig.a, "10.0.2.2", 56, "");
     dut.stop();

@@ -10,7 +10,7 @@ use testbed::rig::Rig;
 
 use crate::dut::Dut;
 use crate::hosts::{done, text};
-use crate::judge::{scapy, witness};
+use crate::judge::{observer, scapy};
 use crate::{on_rig, router, router6, shipped};
 
 const FLOWS: usize = 10_000;
@@ -117,10 +117,10 @@ fn stations(family: Family, rig: &Rig) {
 /// Sends one packet of each flow and reads from the wire which station each went to.
 fn send(family: Family, rig: &Rig, dut: &Dut, round: &str) -> Taken {
     let (sent, got) = (dut.file("flows.pcap"), dut.file(round));
-    let witness = witness(&rig.b, "b0", &format!("udp and dst net {}", family.beyond()), &got);
+    let observer = observer(&rig.b, "b0", &format!("udp and dst net {}", family.beyond()), &got);
     let said = scapy(&rig.a, &["send", &sent, "a0", "100", &got]);
     assert_eq!(said.trim(), format!("sent {FLOWS}"));
-    drop(witness);
+    drop(observer);
     let bytes = std::fs::read(&got).unwrap();
     let mut taken = Taken::new();
     let mut rest = &bytes[24..];

@@ -45,7 +45,7 @@ struct Bridge {
     host: Option<Namespace>,
     process: Option<Process>,
     scratch: TempDir,
-    witness: Option<Process>,
+    observer: Option<Process>,
 }
 
 impl Bridge {
@@ -69,7 +69,7 @@ impl Bridge {
             }
         }
         let scratch = tempfile::tempdir().unwrap();
-        Bridge { maker, place, host, process: None, scratch, witness: None }
+        Bridge { maker, place, host, process: None, scratch, observer: None }
     }
 
     /// The namespace and the device of its host.
@@ -98,9 +98,9 @@ impl Bridge {
         let (host, device) = self.host();
         let words = ["tcpdump", "-lnei", device, "-Q", "in", "--immediate-mode"];
         let filter = ["ether proto 0x88b5 or ether proto 0x88b6"];
-        let mut witness = host.spawn(&[&words[..], &filter].concat()).unwrap();
-        witness.wait_for_text("listening on", PATIENCE).unwrap();
-        self.witness = Some(witness);
+        let mut observer = host.spawn(&[&words[..], &filter].concat()).unwrap();
+        observer.wait_for_text("listening on", PATIENCE).unwrap();
+        self.observer = Some(observer);
     }
 
     fn control(&self) -> String {
@@ -146,7 +146,7 @@ impl Bridge {
 
     /// What its host got from `source`: broadcasts, and whether the last one.
     fn got(&self, source: &str) -> (usize, bool) {
-        let text = self.witness.as_ref().map(Process::stdout).unwrap_or_default();
+        let text = self.observer.as_ref().map(Process::stdout).unwrap_or_default();
         let lines = || text.lines().filter(|line| line.contains(source));
         (lines().filter(|line| line.contains("0x88b5")).count(), lines().any(|line| line.contains("0x88b6")))
     }

@@ -287,9 +287,9 @@ fn searches_tell_what_they_found() {
         assert!(told.contains(&format!("test.rfc2544.loss_share.{size}.100")), "{told:?}");
     }
     let ledger = rfc["ledger"].as_array().expect("ledger");
-    let fate = |section: &str| ledger.iter().find(|c| c["section"] == section).map(|c| c["met"].clone());
-    assert_eq!(fate("RFC 2544 24"), Some(Value::Bool(false)), "{ledger:?}");
-    assert_eq!(fate("RFC 2544 14"), Some(Value::Bool(true)), "{ledger:?}");
+    let verdict = |section: &str| ledger.iter().find(|c| c["section"] == section).map(|c| c["met"].clone());
+    assert_eq!(verdict("RFC 2544 24"), Some(Value::Bool(false)), "{ledger:?}");
+    assert_eq!(verdict("RFC 2544 14"), Some(Value::Bool(true)), "{ledger:?}");
     let mlr = names(&found(&["mlr", "cable", "--link", "10M"]));
     for goal in ["ndr", "pdr"] {
         let [device, tester] =
@@ -311,7 +311,7 @@ fn a_size_that_cannot_be_sent_leaves_the_others_theirs() {
         sizes.dedup();
         (object, sizes, said)
     };
-    let fate = |object: &Value, section: &str| -> Vec<bool> {
+    let verdict = |object: &Value, section: &str| -> Vec<bool> {
         let ledger = object["ledger"].as_array().expect("ledger").iter();
         ledger.filter(|c| c["section"] == section).map(|c| c["met"] == true).collect()
     };
@@ -325,7 +325,7 @@ fn a_size_that_cannot_be_sent_leaves_the_others_theirs() {
     let clause =
         object["ledger"].as_array().and_then(|all| all.iter().find(|c| c["section"] == "RFC 2544 9.1"));
     assert_eq!(clause.expect("it")["sizes"]["sent"], serde_json::json!([64, 128]));
-    assert_eq!(fate(&object, "RFC 2544 25"), [true]);
+    assert_eq!(verdict(&object, "RFC 2544 25"), [true]);
     // What was not sent has met nothing.
     let (object, sizes, said) = found(&rfc2544, "9999,9998,9997,9996,9995");
     assert!(sizes.is_empty() && said.contains("junctor: 9995 bytes: a: frames of"), "{said}");
@@ -335,7 +335,7 @@ fn a_size_that_cannot_be_sent_leaves_the_others_theirs() {
     );
     let (object, sizes, _) =
         found(&["rfc5180", "cable", "--only", "throughput", "--under", "plain"], "128,64");
-    assert_eq!((sizes, fate(&object, "RFC 5180 5.2.2")), (vec![128], vec![true, false, false]));
+    assert_eq!((sizes, verdict(&object, "RFC 5180 5.2.2")), (vec![128], vec![true, false, false]));
     let bridge = ["rfc2889", "self:conf/bridge.click", "--only", "broadcast"];
     let (object, _, _) = found(&bridge, "128,9999");
     let clause = object["ledger"].as_array().and_then(|all| all.iter().find(|c| c["sizes"].is_object()));

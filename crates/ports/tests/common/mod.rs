@@ -110,7 +110,7 @@ pub fn scapy_send(namespace: &Namespace, interface: &str, file: &str) -> Process
 
 /// Captures what an interface receives, by tcpdump; returns when it listens. A snap length as small as the test
 /// allows leaves tcpdump a ring of many slots; with its default it has eight, and loses what comes in bursts.
-pub fn witness(namespace: &Namespace, interface: &str, file: &str) -> Process {
+pub fn observer(namespace: &Namespace, interface: &str, file: &str) -> Process {
     let command = [
         "tcpdump",
         "-Z",
@@ -172,12 +172,12 @@ pub fn compare(got: &[Vec<u8>], expected: &[Vec<u8>]) {
     assert_eq!(got.len(), expected.len(), "number of frames");
 }
 
-/// The receive side of one cable and the transmit side of another, with a sender and a witness at their far ends.
+/// The receive side of one cable and the transmit side of another, with a sender and a observer at their far ends.
 pub struct Path {
     pub sender: Box<dyn TxQueue>,
     pub rx: Box<dyn RxQueue>,
     pub tx: Box<dyn TxQueue>,
-    pub witness: Box<dyn RxQueue>,
+    pub observer: Box<dyn RxQueue>,
     next: u32,
 }
 
@@ -193,7 +193,7 @@ impl Path {
                 })
                 .unwrap()
         };
-        let (sender, witness) = (far(&rig.a, "a0").1, far(&rig.b, "b0").0);
+        let (sender, observer) = (far(&rig.a, "a0").1, far(&rig.b, "b0").0);
         let (rx, tx) = rig
             .dut
             .enter(|| {
@@ -201,7 +201,7 @@ impl Path {
                 (d0.rx(0).unwrap(), d1.tx(0).unwrap())
             })
             .unwrap();
-        Path { sender, rx, tx, witness, next: 0 }
+        Path { sender, rx, tx, observer, next: 0 }
     }
 
     /// One step of everybody, in the namespace of the device under test (where a queue may have to open anew).
@@ -231,7 +231,7 @@ impl Path {
             let seen = || {
                 let mut batch = Batch::new();
                 for _ in 0..64 {
-                    self.witness.receive(&mut batch, 64);
+                    self.observer.receive(&mut batch, 64);
                 }
                 batch.iter().any(|p| p.data().get(14..18) == Some(&marker.to_be_bytes()))
             };

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::time::Duration;
 
 use element::ports::Processing;
-use element::swap::{Depot, same};
+use element::swap::{DevicePool, same};
 use element::timers::CommonTimers;
 use element::{DeviceQueues, ElementId, HotSwap, Mode, Sharing, Target};
 use engine::clock::Nanos;
@@ -60,7 +60,7 @@ fn rehome(runtime: &Runtime, plan: &mut Plan, old: &mut [Worker], new: &mut [Wor
             new[to].watch_later(watch);
         }
     }
-    let mut depot = Depot::default();
+    let mut pool = DevicePool::default();
     let mut made = Vec::new();
     for e in plan.steps.ids() {
         let was = plan.was.clone();
@@ -68,10 +68,10 @@ fn rehome(runtime: &Runtime, plan: &mut Plan, old: &mut [Worker], new: &mut [Wor
         sync::lock::naming(&was.elements[e].name, || match plan.steps[e].conveyance {
             Conveyance::One => move_one(plan, e, old, new),
             Conveyance::Instances { .. } => made.extend(move_instances(plan, e, old, new)),
-            Conveyance::Device => remake(plan, e, old, new, &mut depot),
+            Conveyance::Device => remake(plan, e, old, new, &mut pool),
         });
     }
-    acquire(plan, new, &mut depot);
+    acquire(plan, new, &mut pool);
     is.settle_placement();
     for (e, w) in &made {
         initialize(&mut new[*w], *e);
@@ -235,8 +235,8 @@ fn move_instances(
     done
 }
 
-/// Makes a device's instances anew, and leaves its queues in the depot.
-fn remake(plan: &Plan, e: ElementId, old: &mut [Worker], new: &mut [Worker], depot: &mut Depot) {
+/// Makes a device's instances anew, and leaves its queues in the pool.
+fn remake(plan: &Plan, e: ElementId, old: &mut [Worker], new: &mut [Worker], pool: &mut DevicePool) {
     let before = &plan.was.elements[e].place;
     let place = &plan.steps[e].place;
     let first = before.workers[0];
@@ -249,17 +249,17 @@ fn remake(plan: &Plan, e: ElementId, old: &mut [Worker], new: &mut [Worker], dep
         let Some(mut instance) = old[*from].take_instance(e) else { continue };
         new[to].with_capability::<dyn HotSwap, _>(e, |heir, cx| heir.take_state(cx, &mut *instance));
         old[*from].set_instance(e, Some(instance));
-        old[*from].with_capability::<dyn DeviceQueues, _>(e, |instance, cx| instance.release(cx, depot));
+        old[*from].with_capability::<dyn DeviceQueues, _>(e, |instance, cx| instance.release(cx, pool));
     }
 }
 
 /// Gives the queues of devices to the instances that were made for them.
-fn acquire(plan: &Plan, new: &mut [Worker], depot: &mut Depot) {
+fn acquire(plan: &Plan, new: &mut [Worker], pool: &mut DevicePool) {
     for (e, step) in plan.steps.iter_enumerated().filter(|(_, s)| matches!(s.conveyance, Conveyance::Device))
     {
         for w in &step.place.workers {
             let mut acquire = || {
-                new[*w].with_capability::<dyn DeviceQueues, _>(e, |instance, cx| instance.acquire(cx, depot))
+                new[*w].with_capability::<dyn DeviceQueues, _>(e, |instance, cx| instance.acquire(cx, pool))
             };
             sync::lock::naming(&plan.was.elements[e].name, &mut acquire);
         }

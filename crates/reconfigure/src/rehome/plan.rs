@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use element::{Element, ElementId, ElementPlan, IndexVec, Mode, Sharing, Tasks};
-use engine::{Shared, Wished};
+use engine::{How, Shared, Wished};
 
 use crate::placement::{MovedTask, PlaceError, Placement};
 
@@ -37,9 +37,10 @@ impl Step {
     }
 }
 
-fn step(was: &Shared, e: ElementId, wanted: Arc<ElementPlan>) -> Step {
-    let before = &was.elements[e].place;
-    let how = was.how(e);
+/// What becomes of the instances of an element that is `before`, and should be `wanted`. `has_opened`: it holds a device.
+///
+/// Workers that have an instance and reach the element no more keep theirs, so the new place may have more workers than were wanted.
+fn step(before: &ElementPlan, how: How, has_opened: bool, wanted: Arc<ElementPlan>) -> Step {
     let one = match how.sharing {
         Sharing::Serial => true,
         Sharing::Shared | Sharing::Queue => !how.shares,
@@ -49,7 +50,7 @@ fn step(was: &Shared, e: ElementId, wanted: Arc<ElementPlan>) -> Step {
         return Step { place: wanted, conveyance: Conveyance::One };
     }
     let alike = before.workers.len() == wanted.workers.len() && before.tasks.len() == wanted.tasks.len();
-    if was.has_opened(e) && !(alike && before.mode == wanted.mode) {
+    if has_opened && !(alike && before.mode == wanted.mode) {
         return Step { place: wanted, conveyance: Conveyance::Device };
     }
     let mut moves: Vec<(usize, usize)> = Vec::new();
@@ -79,7 +80,14 @@ fn step(was: &Shared, e: ElementId, wanted: Arc<ElementPlan>) -> Step {
         vacant = wanted.workers.iter().copied().filter(|w| *w != to).collect();
         left.clear();
     }
-    moves.extend(left.iter().map(|w| (*w, *w)));
+    // What is left over stays where it is, or goes where one has left if another has come to its worker.
+    let mut free: Vec<usize> =
+        before.workers.iter().copied().filter(|w| moves.iter().all(|m| m.1 != *w)).collect();
+    left.sort_unstable_by_key(|w| !free.contains(w));
+    for from in left {
+        let at = free.iter().position(|w| *w == from).unwrap_or(0);
+        moves.push((from, free.remove(at)));
+    }
     let first = moves.iter().find(|m| m.0 == before.workers[0]).map_or(wanted.workers[0], |m| m.1);
     let mut workers: Vec<usize> = moves.iter().map(|m| m.1).chain(vacant.iter().copied()).collect();
     workers.sort_unstable();
@@ -123,8 +131,10 @@ impl Plan {
             wished[*e] = Some(workers.clone());
         }
         let places = was.places(&wished, active);
-        let steps: IndexVec<ElementId, Step> =
-            places.into_iter_enumerated().map(|(e, place)| step(&was, e, place)).collect();
+        let steps: IndexVec<ElementId, Step> = places
+            .into_iter_enumerated()
+            .map(|(e, place)| step(&was.elements[e].place, was.how(e), was.has_opened(e), place))
+            .collect();
         let names = was.names();
         let (mut spares, mut tasks) = (HashMap::new(), Vec::new());
         for (e, step) in steps.iter_enumerated() {
@@ -183,4 +193,102 @@ pub(super) fn judge(was: &Shared, e: ElementId, workers: &[usize], active: usize
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+    use proptest::sample::{select, subsequence};
+
+    use super::*;
+
+    const WORKERS: usize = 4;
+
+    /// Where an element may be that works in some way: its workers in any order, tasks on some of them.
+    fn place(sharing: Sharing) -> impl Strategy<Value = ElementPlan> {
+        let workers = subsequence((0..WORKERS).collect::<Vec<_>>(), 1..=WORKERS).prop_shuffle();
+        (workers, 0..=WORKERS, any::<bool>()).prop_map(move |(workers, tasks, own)| {
+            let mode = match (workers.len(), sharing) {
+                (1, _) => Mode::Single,
+                (_, Sharing::PerCore) => Mode::PerCore,
+                (_, Sharing::Queue) if own => Mode::PerCore,
+                _ => Mode::Shared,
+            };
+            let tasks = workers.iter().copied().take(tasks).collect();
+            ElementPlan {
+                workers,
+                mode,
+                tasks,
+                drained_by: Vec::new(),
+                pushed_by: Vec::new(),
+                pulled_by: Vec::new(),
+            }
+        })
+    }
+
+    /// A way to work that gives more than one instance, and two places.
+    fn case() -> impl Strategy<Value = (Sharing, ElementPlan, ElementPlan)> {
+        select(vec![Sharing::PerCore, Sharing::Shared, Sharing::Queue])
+            .prop_flat_map(|sharing| (Just(sharing), place(sharing), place(sharing)))
+    }
+
+    proptest! {
+        #[test]
+        fn every_instance_goes_somewhere_and_every_worker_gets_one((sharing, before, wanted) in case()) {
+            let how = How { sharing, shares: true };
+            let Step { place, conveyance } = step(&before, how, false, Arc::new(wanted.clone()));
+            let Conveyance::Instances { moves, made, joined } = conveyance else { panic!("several instances") };
+            // Instances that are there move or are joined, once.
+            let mut sources: Vec<usize> = moves.iter().map(|m| m.0).chain(joined.iter().copied()).collect();
+            sources.sort_unstable();
+            let mut there = before.workers.clone();
+            there.sort_unstable();
+            prop_assert_eq!(sources, there);
+            // A worker gets one: from elsewhere, or a new one.
+            let mut targets: Vec<usize> = moves.iter().map(|m| m.1).chain(made.iter().copied()).collect();
+            targets.sort_unstable();
+            let mut workers = place.workers.clone();
+            workers.sort_unstable();
+            prop_assert_eq!(&targets, &workers);
+            let all: BTreeSet<usize> = workers.iter().copied().collect();
+            prop_assert_eq!(all.len(), workers.len());
+            prop_assert!(wanted.workers.iter().all(|w| all.contains(w)));
+            // The first one stays the first one, wherever it is.
+            let first = moves.iter().find(|m| m.0 == before.workers[0]).map(|m| m.1);
+            prop_assert_eq!(first, Some(place.workers[0]));
+            prop_assert_eq!(&place.tasks, &wanted.tasks);
+        }
+
+        #[test]
+        fn what_stays_where_it_is_does_not_move((sharing, before, _) in case()) {
+            prop_assume!(!(sharing == Sharing::Queue && before.mode == Mode::PerCore));
+            let Step { place, conveyance } =
+                step(&before, How { sharing, shares: true }, true, Arc::new(before.clone()));
+            let Conveyance::Instances { moves, made, joined } = conveyance else { panic!("nothing is made anew") };
+            prop_assert!(moves.iter().all(|m| m.0 == m.1));
+            prop_assert_eq!((made, joined), (vec![], vec![]));
+            prop_assert_eq!(BTreeSet::from_iter(&place.workers), BTreeSet::from_iter(&before.workers));
+            prop_assert_eq!((place.workers[0], &place.tasks, place.mode), (before.workers[0], &before.tasks, before.mode));
+        }
+
+        #[test]
+        fn a_device_with_other_workers_is_made_anew((sharing, before, wanted) in case()) {
+            prop_assume!(before.workers.len() != wanted.workers.len());
+            let Step { conveyance, .. } = step(&before, How { sharing, shares: true }, true, Arc::new(wanted));
+            prop_assert!(matches!(conveyance, Conveyance::Device));
+        }
+
+        #[test]
+        fn one_instance_goes_to_the_home((sharing, before, wanted) in case()) {
+            let how = match sharing {
+                Sharing::PerCore => How { sharing: Sharing::Serial, shares: true },
+                other => How { sharing: other, shares: false },
+            };
+            let moved = step(&before, how, true, Arc::new(wanted.clone()));
+            prop_assert!(matches!(moved.conveyance, Conveyance::One));
+            prop_assert!((0..WORKERS).all(|w| moved.goes_to(w) == Some(wanted.home())));
+        }
+    }
 }

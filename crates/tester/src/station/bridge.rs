@@ -56,7 +56,7 @@ impl Station {
         wait: Duration,
     ) -> Result<Vec<Exchanged>, Invalid> {
         self.links()?;
-        if self.crew.is_some() {
+        if self.stations.is_some() {
             return Err(Invalid::new(
                 "frames known by their bytes are sent by ports of this machine only",
                 "test a device that is plugged in here",

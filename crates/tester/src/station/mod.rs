@@ -13,8 +13,6 @@
 mod bridge;
 mod clock;
 mod course;
-mod crew;
-mod fate;
 mod gauge;
 mod line;
 mod offer;
@@ -25,9 +23,11 @@ mod procedures;
 mod run;
 mod sample;
 mod source;
+mod stations;
 #[cfg(test)]
 mod tests;
 mod times;
+mod verdict;
 mod warm_up;
 
 use std::collections::{BTreeSet, HashSet};
@@ -43,8 +43,6 @@ use packet::port::{Device, Link};
 use wire::MacAddr;
 
 pub use bridge::{BridgeStation, Exchanged, flow as host_flow};
-pub use crew::{Member, Progress, Tally};
-pub use fate::{Fate, Fates};
 pub use gauge::Gauge;
 pub use offer::{Offer, Order};
 pub use plan::{Every, Extra, Plan, Stream};
@@ -52,6 +50,8 @@ pub use port::Port;
 pub use post::Post;
 pub use procedures::{BurstStation, Reset, ResetStation};
 pub use sample::{DELAYS_MAX, Delays, Sampling};
+pub use stations::{Member, Progress, Tally};
+pub use verdict::{Verdict, Verdicts};
 
 use crate::account::{ANYWHERE, Counts};
 use crate::extension::Extension;
@@ -61,10 +61,10 @@ use crate::search::stream::Timeline;
 use crate::trial::{Invalid, Outcome, Trial};
 
 use clock::Clock;
-use crew::Crew;
 use line::{Pending, Receiver, Sender};
 use offer::Job;
 use source::{Sleep, Source};
+use stations::Stations;
 
 /// All that a trial showed.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +87,7 @@ pub struct Detail {
     /// Frames beside the test's ([`Extra`]) that were due and that the tester did not send.
     pub beside_unsent: u64,
     /// What became of each flow's frames.
-    pub fates: Fates,
+    pub verdicts: Verdicts,
     /// From a frame's departure to its arrival, in nanoseconds.
     pub latency: Histogram<u64>,
     /// From when a frame was due to its arrival: what a user would see who sends on time (corrected for coordinated omission).
@@ -153,7 +153,7 @@ pub struct Station {
     given_up: Arc<AtomicBool>,
     gauge: Box<dyn Gauge>,
     /// Those who have the ports, if this station only leads.
-    crew: Option<Crew>,
+    stations: Option<Stations>,
     /// What it sleeps on when nothing comes, if it may not keep its core.
     sleep: Option<Sleep>,
 }
@@ -234,7 +234,7 @@ impl Station {
             guard: None,
             given_up: Arc::default(),
             gauge: Box::new(gauge::Blind),
-            crew: None,
+            stations: None,
             sleep: None,
         };
         station.replan(plan)?;
@@ -309,7 +309,7 @@ impl Station {
         self.copies = if plan.everywhere { self.senders.len() as u64 - 1 } else { 1 };
         self.stragglers = plan.stragglers;
         self.leave_out();
-        self.crew.as_mut().map_or(Ok(()), |crew| crew.replan(plan))
+        self.stations.as_mut().map_or(Ok(()), |stations| stations.replan(plan))
     }
 
     /// The longest frame in bytes, with FCS, that all ports take.

@@ -7,13 +7,13 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::course::Course;
-use super::crew::Tally;
 use super::line::{Pending, Sender, Slot, Turn};
 use super::offer::{Job, Offer, Order};
 use super::sample::Delays;
 use super::source::LEAD_NS;
+use super::stations::Tally;
 use super::times::{Times, later_than};
-use super::{Detail, Fate, Fates, Ran, Station, fate, go_on};
+use super::{Detail, Ran, Station, Verdict, Verdicts, go_on, verdict};
 use crate::account::{ANYWHERE, Accounts, Counts};
 use crate::management::Answers;
 use crate::signature::SignatureKey;
@@ -59,11 +59,11 @@ impl Station {
         self.trials += 1;
         job.order.key = self.seed.wrapping_add(self.trials.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut cut = None;
-        let result = self.look().and_then(|()| match self.crew.take() {
+        let result = self.look().and_then(|()| match self.stations.take() {
             None => self.carry_out_here(job, &mut cut),
-            Some(mut crew) => {
-                let result = crew.carry_out(self, job, &mut cut);
-                self.crew = Some(crew);
+            Some(mut stations) => {
+                let result = stations.carry_out(self, job, &mut cut);
+                self.stations = Some(stations);
                 result
             }
         });
@@ -351,7 +351,7 @@ impl Station {
             delays.cut(sent.iter().copied());
             delays
         });
-        let fates = Fates::of(self.fates(&sent, &tally.flows));
+        let verdicts = Verdicts::of(self.verdicts(&sent, &tally.flows));
         let ports = self.senders.iter().zip(&sent).map(|(sender, sent)| (sender.intended(&schedule), *sent));
         let ports: Vec<(u64, u64)> = ports.collect();
         let timeline = tally.course.map(|course| course.timeline(&schedule, &ports));
@@ -364,7 +364,7 @@ impl Station {
             answers: answers.settled(),
             missed,
             beside_unsent,
-            fates,
+            verdicts,
             latency,
             response,
             lateness,
@@ -374,14 +374,14 @@ impl Station {
     }
 
     /// Each flow that was sent, where each port sent so many frames and these arrived.
-    fn fates<'a>(&'a self, sent: &'a [u64], counts: &'a [Counts]) -> impl Iterator<Item = Fate> + 'a {
+    fn verdicts<'a>(&'a self, sent: &'a [u64], counts: &'a [Counts]) -> impl Iterator<Item = Verdict> + 'a {
         let ports = self.senders.iter().zip(sent).zip(&self.plan.streams);
         ports.flat_map(move |((sender, sent), stream)| {
             let flows = sender.active.len() as u64;
             (0..).zip(&sender.active).filter_map(move |(place, index)| {
                 let counts = *counts.get((sender.first_flow + index) as usize)?;
-                let sent = self.copies * fate::share(*sent, place, flows);
-                Some(Fate { flow: stream.flows[*index as usize].0, sent, counts })
+                let sent = self.copies * verdict::share(*sent, place, flows);
+                Some(Verdict { flow: stream.flows[*index as usize].0, sent, counts })
             })
         })
     }

@@ -134,12 +134,12 @@ fn what_became_of_each_flow_is_told() {
         let all = Some(frame.packet).filter(|_| !is_lost).into_iter().chain(copy);
         all.map(|packet| (1, now_ns, packet)).collect()
     };
-    let fates = met(meets).fates;
-    assert_eq!((fates.flows, fates.lossy, fates.worst.len(), fates.left_out), (4, 1, 2, 0));
-    let [lossy, doubled] = fates.worst[..] else { panic!("{fates:?}") };
+    let verdicts = met(meets).verdicts;
+    assert_eq!((verdicts.flows, verdicts.lossy, verdicts.worst.len(), verdicts.left_out), (4, 1, 2, 0));
+    let [lossy, doubled] = verdicts.worst[..] else { panic!("{verdicts:?}") };
     assert_eq!((lossy.flow, lossy.sent, lossy.lost()), (flow(1), 1000, 250));
     assert_eq!((doubled.flow, doubled.lost(), doubled.counts.duplicates), (flow(2), 0, 1000));
-    assert_eq!(met(|frame| frame.after(0)).fates, Fates { flows: 4, ..Fates::default() });
+    assert_eq!(met(|frame| frame.after(0)).verdicts, Verdicts { flows: 4, ..Verdicts::default() });
 }
 
 #[test]
@@ -283,8 +283,8 @@ const LOOK_NS: u64 = 2000;
 
 #[test]
 fn fifty_microseconds_are_fifty() {
-    let observe = |fate: fn(In) -> Out, sampling| {
-        let mut station = station(fate);
+    let observe = |verdict: fn(In) -> Out, sampling| {
+        let mut station = station(verdict);
         station.clock.look_ns = 200;
         station.observe(Trial::new(10_000.0, MILLISECOND * 20), sampling).expect("a trial")
     };
@@ -551,12 +551,12 @@ fn frames_beside_the_tests_that_find_no_room_are_sent_later() {
     let is_extra = |packet: &Packet| packet.data()[0] == 0xff;
     let seen = Arc::new(Mutex::new(Vec::new()));
     let inside = seen.clone();
-    let fate = move |frame: In| {
+    let verdict = move |frame: In| {
         let is_extra = is_extra(&frame.packet);
         inside.lock().expect("not poisoned").push((is_extra, frame.now_ns));
         if is_extra { Vec::new() } else { frame.after(0) }
     };
-    let faulty = device(2, fate, Link::Up);
+    let faulty = device(2, verdict, Link::Up);
     // Each of them is refused twice, the fourth so often that others become due meanwhile.
     let (mut refused, mut taken) = (0, 0);
     faulty.takes(move |packet| {

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::agent::{AgentKey, Opened, PortWord, Question, Reach, Remote};
 
 /// The agents of a test, with their interfaces open.
-struct Crew {
+struct Stations {
     agents: Vec<Remote>,
     /// Which agent has each port.
     owners: Vec<usize>,
@@ -19,9 +19,9 @@ struct Crew {
     opened: Vec<Opened>,
 }
 
-impl Crew {
+impl Stations {
     /// Connects to all agents and has them open these interfaces.
-    fn open(places: &[AgentPort], setup: &Setup) -> Result<Crew, Error> {
+    fn open(places: &[AgentPort], setup: &Setup) -> Result<Stations, Error> {
         let key = setup
             .key
             .as_ref()
@@ -58,7 +58,7 @@ impl Crew {
         }
         let all: Option<Vec<Opened>> = opened.into_iter().collect();
         let opened = all.ok_or_else(|| Error::unfit("agents: one of them did not say what it has opened"))?;
-        Ok(Crew { agents, owners, opened })
+        Ok(Stations { agents, owners, opened })
     }
 
     /// Whether all have one clock.
@@ -85,26 +85,26 @@ impl Crew {
 
 /// Has agents plug these interfaces in.
 pub(super) fn plug(places: &[AgentPort], setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
-    let mut crew = Crew::open(places, setup)?;
+    let mut stations = Stations::open(places, setup)?;
     let names: Vec<String> = places.iter().map(AgentPort::port).collect();
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
     let flows = flows_of(&known, setup, |port, (host_mac, host), via| {
-        crew.agents[crew.owners[port]].resolve(Question { port, host_mac, host, via })
+        stations.agents[stations.owners[port]].resolve(Question { port, host_mac, host, via })
     })?;
-    let ports = names.iter().zip(&crew.opened);
+    let ports = names.iter().zip(&stations.opened);
     let ports = ports.map(|(name, opened)| Port::elsewhere(name, &opened.driver, opened.mtu)).collect();
     let mut plugged = Plugged { in_memory: false, ..Plugged::new(ports, &flows, traffic)? };
-    plugged.link_bits = crew.opened.iter().filter_map(|opened| opened.link_bits).min();
-    plugged.notes = crew.opened.iter().filter_map(|opened| opened.note.clone()).collect();
-    if !crew.is_timed() {
+    plugged.link_bits = stations.opened.iter().filter_map(|opened| opened.link_bits).min();
+    plugged.notes = stations.opened.iter().filter_map(|opened| opened.note.clone()).collect();
+    if !stations.is_timed() {
         plugged
             .notes
             .push("Latency is not measured: the agents' machines have clocks of their own.".to_owned());
     }
-    plugged.agents = crew.json(places);
-    let is_timed = crew.is_timed();
-    let members = crew.agents.into_iter().map(|agent| Box::new(agent) as Box<dyn Member>).collect();
-    plugged.station.lead(members, crew.owners, is_timed)?;
+    plugged.agents = stations.json(places);
+    let is_timed = stations.is_timed();
+    let members = stations.agents.into_iter().map(|agent| Box::new(agent) as Box<dyn Member>).collect();
+    plugged.station.lead(members, stations.owners, is_timed)?;
     Ok(plugged)
 }
 
@@ -114,9 +114,9 @@ pub(super) fn loopback(
     setup: &Setup,
     traffic: &Traffic,
 ) -> Result<(Reach, String), Error> {
-    let mut crew = Crew::open(places, setup)?;
+    let mut stations = Stations::open(places, setup)?;
     let reached: Result<Vec<Reach>, Error> =
-        crew.agents.iter_mut().map(|agent| agent.calibrate(traffic.size)).collect();
+        stations.agents.iter_mut().map(|agent| agent.calibrate(traffic.size)).collect();
     let slowest = reached?.into_iter().min_by(|a, b| a.rate.total_cmp(&b.rate));
     let what = "a virtual cable on each agent's machine, of which this is the slowest".to_owned();
     Ok((slowest.ok_or_else(|| Error::unfit("agents: none is named"))?, what))

@@ -114,7 +114,7 @@ const TESTS: [(&str, &str); 6] = [
 type Said<'a> = (&'a Record, &'a Clause);
 
 /// What became of a demand in some runs: nothing if they met it, else what they did instead.
-type Fate<'a> = (Option<String>, Vec<&'a Record>);
+type Verdict<'a> = (Option<String>, Vec<&'a Record>);
 
 /// What became of each demand in all these runs together. One that came to no trial takes nothing from the others.
 pub(crate) fn join(records: &[Record]) -> Vec<Joined> {
@@ -137,35 +137,35 @@ fn one(demand: &Clause, runs: &[&Record]) -> Joined {
         record.ledger.iter().find(|clause| clause.is_same(demand)).map(|clause| (record, clause))
     };
     let all: Vec<Said<'_>> = runs.iter().copied().filter_map(said).collect();
-    let fates: Vec<Fate<'_>> = match Rule::of(demand) {
+    let verdicts: Vec<Verdict<'_>> = match Rule::of(demand) {
         None => all.iter().map(own).collect(),
         Some(rule) => {
             groups(&all, |(run, _)| suite(run)).iter().flat_map(|suite| rule.judge(suite)).collect()
         }
     };
     let all: Vec<&Record> = all.iter().map(|(run, _)| *run).collect();
-    told([&demand.section, &demand.level, &demand.demand], fates, &all)
+    told([&demand.section, &demand.level, &demand.demand], verdicts, &all)
 }
 
 /// Whether all tests of RFC 2544 were done with each device and number of workers, where any was (RFC 2544 3).
 fn all_tests(runs: &[&Record]) -> Option<Joined> {
     let all: Vec<&Record> = runs.iter().filter(|run| run.procedure() == "rfc2544").copied().collect();
-    let fate = |runs| -> Fate<'_> {
+    let verdict = |runs| -> Verdict<'_> {
         let runs: Vec<&Record> = runs;
         let missing = TESTS.iter().filter(|(_, section)| !runs.iter().any(|run| has_section(run, section)));
         let missing: Vec<&str> = missing.map(|(name, _)| *name).collect();
         ((!missing.is_empty()).then(|| format!("not done: {}", missing.join(", "))), runs)
     };
-    let fates = groups(&all, |run| suite(run)).into_iter().map(fate).collect();
+    let verdicts = groups(&all, |run| suite(run)).into_iter().map(verdict).collect();
     let usual = "all tests are carried out: throughput, latency, loss, bursts, recovery and reset";
     // As runs have it, if they tell of it.
     let known = all.iter().flat_map(|run| &run.ledger).find(|clause| clause.section == ALL_TESTS);
     let (level, demand) = known.map_or(("", usual), |clause| (&*clause.level, &*clause.demand));
-    (!all.is_empty()).then(|| told([ALL_TESTS, level, demand], fates, &all))
+    (!all.is_empty()).then(|| told([ALL_TESTS, level, demand], verdicts, &all))
 }
 
 /// As the run by itself has it.
-fn own<'a>((run, clause): &Said<'a>) -> Fate<'a> {
+fn own<'a>((run, clause): &Said<'a>) -> Verdict<'a> {
     (clause.deviation.clone(), vec![run])
 }
 
@@ -181,7 +181,7 @@ impl Rule {
     }
 
     /// What became of a demand in the runs of one suite.
-    fn judge<'a>(self, suite: &[Said<'a>]) -> Vec<Fate<'a>> {
+    fn judge<'a>(self, suite: &[Said<'a>]) -> Vec<Verdict<'a>> {
         let runs = |some: &[Said<'a>]| some.iter().map(|(run, _)| *run).collect::<Vec<_>>();
         match self {
             Rule::Sizes => {
@@ -215,18 +215,18 @@ impl Rule {
 }
 
 /// Met by those that met it, if there are any; else missed by all.
-fn any<'a>(suite: &[Said<'a>]) -> Vec<Fate<'a>> {
-    let met: Vec<Fate<'_>> = suite.iter().filter(|(_, clause)| clause.met).map(own).collect();
+fn any<'a>(suite: &[Said<'a>]) -> Vec<Verdict<'a>> {
+    let met: Vec<Verdict<'_>> = suite.iter().filter(|(_, clause)| clause.met).map(own).collect();
     if met.is_empty() { suite.iter().map(own).collect() } else { met }
 }
 
 /// Whether what was done under modifiers was done without before.
-fn unmodified<'a>(suite: &[Said<'a>]) -> Vec<Fate<'a>> {
+fn unmodified<'a>(suite: &[Said<'a>]) -> Vec<Verdict<'a>> {
     let (plain, modified): (Vec<Said<'a>>, Vec<_>) = suite.iter().partition(|(_, clause)| clause.met);
     let before = |run: &Record| {
         plain.iter().map(|(plain, _)| *plain).filter(|plain| test(plain) == test(run)).collect::<Vec<_>>()
     };
-    let fate = |(run, _): &Said<'a>| match &before(run)[..] {
+    let verdict = |(run, _): &Said<'a>| match &before(run)[..] {
         [] => Some((Some("not done without modifiers".to_owned()), vec![*run])),
         // Both are as RFC 3339 has times, to the second.
         all if all.iter().all(|plain| plain.started > run.started) => {
@@ -234,16 +234,16 @@ fn unmodified<'a>(suite: &[Said<'a>]) -> Vec<Fate<'a>> {
         }
         _ => None,
     };
-    let missed = modified.iter().filter_map(fate).collect::<Vec<_>>();
+    let missed = modified.iter().filter_map(verdict).collect::<Vec<_>>();
     plain.iter().map(own).chain(missed).collect()
 }
 
 /// Whether each test was repeated under each of RFC 2544's modifiers. What is done under other modifiers only is beside the suite.
-fn repeated<'a>(suite: &[Said<'a>]) -> Vec<Fate<'a>> {
+fn repeated<'a>(suite: &[Said<'a>]) -> Vec<Verdict<'a>> {
     let is_under =
         |(run, clause): &Said<'_>| clause.met || MODIFIERS.iter().any(|(_, s)| has_section(run, s));
     let runs = |some: &[Said<'a>]| some.iter().map(|(run, _)| *run).collect::<Vec<_>>();
-    let mut fates = Vec::new();
+    let mut verdicts = Vec::new();
     for test in groups(suite, |(run, _)| test(run)) {
         let (under, others): (Vec<Said<'a>>, Vec<_>) = test.into_iter().partition(is_under);
         let plain: Vec<Said<'a>> = others.into_iter().filter(|(run, _)| !is_modified(run)).collect();
@@ -252,13 +252,13 @@ fn repeated<'a>(suite: &[Said<'a>]) -> Vec<Fate<'a>> {
             MODIFIERS.iter().filter(|(_, section)| !has(section)).map(|(name, _)| *name).collect();
         let of = if plain.is_empty() { &under } else { &plain };
         if !missing.is_empty() && !of.is_empty() {
-            fates.push((Some(format!("not with {}", missing.join(", "))), runs(of)));
+            verdicts.push((Some(format!("not with {}", missing.join(", "))), runs(of)));
         }
         if !under.is_empty() {
-            fates.push((None, runs(&under)));
+            verdicts.push((None, runs(&under)));
         }
     }
-    if fates.is_empty() { any(suite) } else { fates }
+    if verdicts.is_empty() { any(suite) } else { verdicts }
 }
 
 /// By what suites are told apart.
@@ -341,10 +341,10 @@ fn groups<T: Copy, K: PartialEq>(items: &[T], key: impl Fn(&T) -> K) -> Vec<Vec<
 /// So many ways in which a demand was missed are told in short.
 const WAYS: usize = 4;
 
-/// A demand and its fates, of all runs that it is on.
-fn told([section, level, demand]: [&str; 3], fates: Vec<Fate<'_>>, all: &[&Record]) -> Joined {
-    let met_in = fates.iter().filter(|(how, _)| how.is_none()).flat_map(|(_, runs)| names(runs)).collect();
-    let missed = missed(fates);
+/// A demand and its verdicts, of all runs that it is on.
+fn told([section, level, demand]: [&str; 3], verdicts: Vec<Verdict<'_>>, all: &[&Record]) -> Joined {
+    let met_in = verdicts.iter().filter(|(how, _)| how.is_none()).flat_map(|(_, runs)| names(runs)).collect();
+    let missed = missed(verdicts);
     let one = |(how, runs): &(String, Vec<&Record>)| match place(runs, all) {
         place if place.is_empty() => how.clone(),
         place => format!("{how}: {place}"),
@@ -370,9 +370,9 @@ fn names(runs: &[&Record]) -> Vec<String> {
 
 /// The ways in which a demand was missed, that of most runs first. What a run says in several parts others may say in part; parts of the
 /// same runs stay together.
-fn missed(fates: Vec<Fate<'_>>) -> Vec<(String, Vec<&Record>)> {
+fn missed(verdicts: Vec<Verdict<'_>>) -> Vec<(String, Vec<&Record>)> {
     let mut parts: Vec<(String, Vec<&Record>)> = Vec::new();
-    for (how, runs) in fates.into_iter().filter_map(|(how, runs)| Some((how?, runs))) {
+    for (how, runs) in verdicts.into_iter().filter_map(|(how, runs)| Some((how?, runs))) {
         for part in how.split("; ") {
             match parts.iter_mut().find(|(known, _)| known == part) {
                 Some((_, others)) => others.extend(&runs),

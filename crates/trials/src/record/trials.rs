@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tester::account::Counts;
 use tester::frame::Flow;
 use tester::management::Answers;
-use tester::station::{Detail, Fate};
+use tester::station::{Detail, Verdict};
 use tester::trial::{Invalid, Trial};
 
 use super::super::agent::Reading;
@@ -139,11 +139,11 @@ pub(crate) struct FlowRow {
     pub(crate) misrouted: u64,
 }
 
-impl From<&Fate> for FlowRow {
-    fn from(fate: &Fate) -> FlowRow {
-        let Flow { src, dst, src_port, dst_port, .. } = fate.flow;
-        let Counts { received, reordered, duplicates, stale, misrouted, .. } = fate.counts;
-        let (sent, lost) = (fate.sent, fate.lost());
+impl From<&Verdict> for FlowRow {
+    fn from(verdict: &Verdict) -> FlowRow {
+        let Flow { src, dst, src_port, dst_port, .. } = verdict.flow;
+        let Counts { received, reordered, duplicates, stale, misrouted, .. } = verdict.counts;
+        let (sent, lost) = (verdict.sent, verdict.lost());
         FlowRow {
             src,
             dst,
@@ -273,15 +273,15 @@ impl TrialRow {
 
     /// What is known of a whole trial only.
     fn fill(&mut self, detail: &Detail) {
-        let Detail { outcome, answers, beside_unsent, fates, latency, response, lateness, .. } = detail;
+        let Detail { outcome, answers, beside_unsent, verdicts, latency, response, lateness, .. } = detail;
         (self.lost, self.unsent, self.late) = (outcome.lost(), outcome.unsent(), outcome.late);
         self.beside_unsent = *beside_unsent;
         self.management = (answers.asked > 0).then(|| Managed::from(answers));
         self.latency_us = by_quantile(latency);
         (self.response_us, self.lateness_us) = (by_quantile(response), by_quantile(lateness));
-        self.flows_with_loss = fates.lossy;
-        self.flows = fates.worst.iter().map(FlowRow::from).collect();
-        self.flows_left_out = fates.left_out;
+        self.flows_with_loss = verdicts.lossy;
+        self.flows = verdicts.worst.iter().map(FlowRow::from).collect();
+        self.flows_left_out = verdicts.left_out;
     }
 }
 

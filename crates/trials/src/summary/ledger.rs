@@ -31,8 +31,8 @@ fn empty(caption: &str, met: usize, all: usize, last: &str) -> Table {
 }
 
 fn row(section: &str, level: &str, met: bool, demand: &str, why: String) -> Vec<Cell> {
-    let fate = if met { Cell::new("met") } else { Cell::missing("deviated") };
-    vec![Cell::new(section), Cell::new(level), fate, Cell::new(demand), Cell::new(why)]
+    let verdict = if met { Cell::new("met") } else { Cell::missing("deviated") };
+    vec![Cell::new(section), Cell::new(level), verdict, Cell::new(demand), Cell::new(why)]
 }
 
 fn single(command: &str, all: &[Clause]) -> Table {

@@ -15,7 +15,7 @@ pub(super) struct Finder {
     /// Those that packets may come from.
     tables: Vec<Arc<Tunnels>>,
     /// What becomes of the packets of a batch.
-    fates: Vec<Option<Reason>>,
+    verdicts: Vec<Option<Reason>>,
 }
 
 impl Finder {
@@ -33,9 +33,9 @@ impl Finder {
         mut work: impl FnMut(Option<&Association>, &mut [Packet], &mut [Option<Reason>]),
         mut reject: impl FnMut(&mut Cx<'_>, Reason, Packet),
     ) -> Batch {
-        let Finder { tables, fates } = self;
-        fates.clear();
-        fates.resize(batch.len(), None);
+        let Finder { tables, verdicts } = self;
+        verdicts.clear();
+        verdicts.resize(batch.len(), None);
         let number = |packet: &Packet| packet.anno_u32(anno::IPSEC_SA);
         let mut start = 0;
         while let Some(first) = batch.get(start) {
@@ -44,13 +44,13 @@ impl Finder {
             let known = tables.iter().filter_map(|table| table.associations.get(cx.rcu(), spi));
             let found = known.filter(|_| wanted != 0).find(|association| association.number() == wanted);
             if found.is_none() {
-                fates[start..end].fill(Some(Reason::NoAssociation));
+                verdicts[start..end].fill(Some(Reason::NoAssociation));
             }
-            work(found, &mut batch[start..end], &mut fates[start..end]);
+            work(found, &mut batch[start..end], &mut verdicts[start..end]);
             start = end;
         }
-        if fates.iter().any(Option::is_some) {
-            let (mut next, mut why) = (fates.iter(), fates.iter().flatten());
+        if verdicts.iter().any(Option::is_some) {
+            let (mut next, mut why) = (verdicts.iter(), verdicts.iter().flatten());
             let goes_on = |_: &mut Packet| next.next().is_some_and(Option::is_none);
             batch.partition(goes_on, |packet| {
                 reject(cx, *why.next().unwrap_or(&Reason::NoAssociation), packet);
@@ -69,10 +69,10 @@ impl Finder {
         reject: impl FnMut(&mut Cx<'_>, Reason, Packet),
     ) -> Batch {
         let each =
-            |association: Option<&Association>, packets: &mut [Packet], fates: &mut [Option<Reason>]| {
+            |association: Option<&Association>, packets: &mut [Packet], verdicts: &mut [Option<Reason>]| {
                 if association.is_some() || !needs {
-                    for (packet, fate) in packets.iter_mut().zip(fates) {
-                        *fate = work(association, packet).err();
+                    for (packet, verdict) in packets.iter_mut().zip(verdicts) {
+                        *verdict = work(association, packet).err();
                     }
                 }
             };

@@ -184,17 +184,17 @@ impl Element for IpsecEspEncap {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         let IpsecEspEncap { layout, own, finder } = self;
-        let work = |found: Option<&Association>, packets: &mut [Packet], fates: &mut [Option<Reason>]| {
+        let work = |found: Option<&Association>, packets: &mut [Packet], verdicts: &mut [Option<Reason>]| {
             let found = found.map(|association| (association.agreed.spi, &association.counter));
             let own = own.as_ref().map(|own| (own.spi, &own.counter));
             let Some((spi, counter)) = found.or(own) else { return };
             let mut numbers = counter.take(packets.len());
-            for (packet, fate) in packets.iter_mut().zip(fates) {
+            for (packet, verdict) in packets.iter_mut().zip(verdicts) {
                 let done = match numbers.next() {
                     Some(number) => encapsulate(packet, *layout, spi, number, counter),
                     None => Err(Reason::SequenceExhausted),
                 };
-                *fate = done.err();
+                *verdict = done.err();
             }
         };
         finder.each_run(cx, batch, work, |cx, why, packet| cx.drop(why, packet))

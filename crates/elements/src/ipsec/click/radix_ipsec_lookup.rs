@@ -128,7 +128,7 @@ struct RadixIpsecLookup {
     splitter: Splitter,
     keys: Vec<u32>,
     found: Vec<u32>,
-    fates: Vec<Result<u32, Reason>>,
+    verdicts: Vec<Result<u32, Reason>>,
 }
 
 /// Where a packet to this router goes, which is marked if it is ESP.
@@ -253,20 +253,20 @@ impl Element for RadixIpsecLookup {
         let RadixIpsecLookup { tunnels: Some(tunnels), readers: Some((fib, ways)), .. } = self else {
             return cx.drop_batch(Reason::NoRoute, batch);
         };
-        let (keys, found, fates) = (&mut self.keys, &mut self.found, &mut self.fates);
+        let (keys, found, verdicts) = (&mut self.keys, &mut self.found, &mut self.verdicts);
         keys.clear();
         keys.extend(batch.iter().map(|packet| u32::from_be_bytes(packet.dst_ip())));
         found.resize(keys.len(), 0);
         fib.lookup_batch(cx.rcu(), keys, found);
         let view = ways.read(cx.rcu());
-        fates.clear();
-        fates.extend(
+        verdicts.clear();
+        verdicts.extend(
             batch.iter_mut().zip(&*found).map(|(packet, id)| {
                 judge(cx.rcu(), &tunnels.associations, view.single(NextHopId(*id)), packet)
             }),
         );
-        if fates.iter().any(Result::is_err) {
-            let (mut next, mut why) = (fates.iter(), fates.iter().filter_map(|fate| fate.err()));
+        if verdicts.iter().any(Result::is_err) {
+            let (mut next, mut why) = (verdicts.iter(), verdicts.iter().filter_map(|verdict| verdict.err()));
             let goes_on = |_: &mut Packet| next.next().is_some_and(Result::is_ok);
             let complaints = &self.complaints;
             batch.partition(goes_on, |packet| {
@@ -277,7 +277,7 @@ impl Element for RadixIpsecLookup {
                 cx.drop(reason, packet);
             });
         }
-        let mut outputs = fates.iter().flatten();
+        let mut outputs = verdicts.iter().flatten();
         self.splitter.split(cx, batch, |_| outputs.next().map_or(0, |output| *output as usize));
     }
 }

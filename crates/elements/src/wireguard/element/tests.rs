@@ -222,7 +222,7 @@ fn persistent_keepalives_need_no_packets() {
 fn an_unanswered_initiation_is_repeated_and_given_up() {
     let text = pair("Discard; Idle ->", "");
     let now = run(Rig::text(&text).inputs(&[&four(1)]).ready(), 200);
-    let sent = now.report().elements[now.index("a")].deeds.made;
+    let sent = now.report().elements[now.index("a")].account.made;
     assert!((16..=19).contains(&sent), "{sent} attempts in 90 s");
 }
 
@@ -294,7 +294,7 @@ fn packets_of_a_peer_that_does_not_answer_are_given_up() {
     let now = run(now, 2);
     assert_eq!((now.drops("a"), held(&now)), (vec![(Reason::HandshakeUnanswered, 3)], 0));
     // The next packet waits for the next attempt, though the last one was a moment ago.
-    let made = |now: &Run| now.report().elements[now.index("a")].deeds.made;
+    let made = |now: &Run| now.report().elements[now.index("a")].account.made;
     let before = made(&now);
     let (now, _) = sent(now, &[four(4)]);
     let now = run(now, 6);

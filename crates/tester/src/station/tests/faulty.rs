@@ -41,7 +41,7 @@ pub(super) struct Faulty {
 }
 
 struct State {
-    fate: Box<dyn FnMut(In) -> Out + Send>,
+    verdict: Box<dyn FnMut(In) -> Out + Send>,
     /// Whether its ports have room for a frame.
     has_room: Box<dyn FnMut(&Packet) -> bool + Send>,
     /// How many frames came in.
@@ -89,11 +89,11 @@ impl RxQueue for End {
 impl TxQueue for End {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         let now_ns = self.0.clock.load(Ordering::Relaxed);
-        let State { fate, has_room, number, waiting } = &mut *self.0.state.lock().expect("not poisoned");
+        let State { verdict, has_room, number, waiting } = &mut *self.0.state.lock().expect("not poisoned");
         let n = batch.iter().take_while(|packet| has_room(packet)).count();
         for packet in batch.split_front(n).iter_mut() {
             let packet = packet.share().expect("memory");
-            for (port, at, packet) in fate(In { port: self.1, number: *number, now_ns, packet }) {
+            for (port, at, packet) in verdict(In { port: self.1, number: *number, now_ns, packet }) {
                 waiting[port].push_back((at, packet));
             }
             *number += 1;
@@ -118,9 +118,14 @@ pub(super) fn flow(i: u8) -> Flow {
 }
 
 /// A device of this treatment.
-pub(super) fn device(ports: usize, fate: impl FnMut(In) -> Out + Send + 'static, link: Link) -> Arc<Faulty> {
+pub(super) fn device(
+    ports: usize,
+    verdict: impl FnMut(In) -> Out + Send + 'static,
+    link: Link,
+) -> Arc<Faulty> {
     let waiting = (0..ports).map(|_| VecDeque::new()).collect();
-    let state = Mutex::new(State { fate: Box::new(fate), has_room: Box::new(|_| true), number: 0, waiting });
+    let state =
+        Mutex::new(State { verdict: Box::new(verdict), has_room: Box::new(|_| true), number: 0, waiting });
     Arc::new(Faulty { clock: Arc::default(), link, state })
 }
 
@@ -151,22 +156,22 @@ pub(super) fn station_at(faulty: &Arc<Faulty>, ports: Vec<Port>, plan: &Plan) ->
 /// A station on a device of this treatment and so many ports, which sends four flows into port 0.
 pub(super) fn plugged(
     ports: usize,
-    fate: impl FnMut(In) -> Out + Send + 'static,
+    verdict: impl FnMut(In) -> Out + Send + 'static,
     link: Link,
     to: usize,
 ) -> Station {
-    let faulty = device(ports, fate, link);
+    let faulty = device(ports, verdict, link);
     let plan = Plan { streams: vec![stream(to)], stragglers: MILLISECOND, ..Plan::default() };
     station_at(&faulty, (0..ports).map(|i| port(&faulty, i)).collect(), &plan)
 }
 
-pub(super) fn station(fate: impl FnMut(In) -> Out + Send + 'static) -> Station {
-    plugged(2, fate, Link::Up, 1)
+pub(super) fn station(verdict: impl FnMut(In) -> Out + Send + 'static) -> Station {
+    plugged(2, verdict, Link::Up, 1)
 }
 
 /// What 4000 frames met with.
-pub(super) fn met(fate: impl FnMut(In) -> Out + Send + 'static) -> Detail {
-    station(fate).run(Trial::new(40_000.0, MILLISECOND * 100)).expect("a trial")
+pub(super) fn met(verdict: impl FnMut(In) -> Out + Send + 'static) -> Detail {
+    station(verdict).run(Trial::new(40_000.0, MILLISECOND * 100)).expect("a trial")
 }
 
 /// Forwards so many frames a second, and holds so many.

@@ -41,17 +41,17 @@ fn by_sequence() -> impl FnMut(In) -> Out + Send {
 }
 
 /// A station that only leads: each of two ports has another post.
-fn led(fate: impl FnMut(In) -> Out + Send + 'static, plan: &Plan) -> Station {
-    led_by(fate, plan, |_, post| Box::new(post))
+fn led(verdict: impl FnMut(In) -> Out + Send + 'static, plan: &Plan) -> Station {
+    led_by(verdict, plan, |_, post| Box::new(post))
 }
 
 /// The same; members are made of posts.
 fn led_by(
-    fate: impl FnMut(In) -> Out + Send + 'static,
+    verdict: impl FnMut(In) -> Out + Send + 'static,
     plan: &Plan,
     member: impl Fn(usize, Post) -> Box<dyn Member>,
 ) -> Station {
-    let faulty = device(2, fate, Link::Up);
+    let faulty = device(2, verdict, Link::Up);
     let elsewhere = |i| Port::elsewhere(&format!("port{i}"), "test", 1500);
     let post = |here| -> Box<dyn Member> {
         let ports = (0..2).map(|i| if i == here { port(&faulty, i) } else { elsewhere(i) });
@@ -89,8 +89,8 @@ fn posts_see_together_what_one_station_sees() {
             (ran.detail.counts, [intended, sent, received, damaged, foreign], histograms)
         };
         assert_eq!(counts(&alone), counts(&together));
-        assert_eq!(alone.detail.fates, together.detail.fates);
-        assert!(!alone.detail.fates.worst.is_empty());
+        assert_eq!(alone.detail.verdicts, together.detail.verdicts);
+        assert!(!alone.detail.verdicts.worst.is_empty());
         assert!(
             alone.detail.counts.reordered > 0 && alone.detail.counts.misrouted > 0,
             "{:?}",

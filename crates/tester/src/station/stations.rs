@@ -157,7 +157,7 @@ impl Tally {
 }
 
 /// Those who have a station's ports.
-pub(super) struct Crew {
+pub(super) struct Stations {
     members: Vec<Box<dyn Member>>,
     /// How far each was when it was last asked in this trial.
     told: Vec<Option<Progress>>,
@@ -184,24 +184,24 @@ impl Station {
     ) -> Result<(), Invalid> {
         assert!(owners.len() == self.senders.len() && owners.iter().all(|owner| *owner < members.len()));
         let told = vec![None; members.len()];
-        let mut crew = Crew { members, told, owners, is_timed };
-        crew.replan(&self.plan)?;
-        self.crew = Some(crew);
+        let mut stations = Stations { members, told, owners, is_timed };
+        stations.replan(&self.plan)?;
+        self.stations = Some(stations);
         Ok(())
     }
 
     /// Whether the ports are this station's own, and not those of whom it leads.
     pub fn is_here(&self) -> bool {
-        self.crew.is_none()
+        self.stations.is_none()
     }
 
     /// Whether it can be told how long frames are on their way: all ports are driven by one clock.
     pub fn is_timed(&self) -> bool {
-        self.crew.as_ref().is_none_or(|crew| crew.is_timed)
+        self.stations.as_ref().is_none_or(|stations| stations.is_timed)
     }
 }
 
-impl Crew {
+impl Stations {
     pub(super) fn replan(&mut self, plan: &Plan) -> Result<(), Invalid> {
         self.members.iter_mut().try_for_each(|member| member.plan(plan))
     }

@@ -31,12 +31,12 @@ impl QueueKey {
 
 /// Device queues between one configuration and the next.
 #[derive(Default)]
-pub struct Depot {
+pub struct DevicePool {
     rx: Vec<(QueueKey, Box<dyn RxQueue>)>,
     tx: Vec<(QueueKey, Box<dyn TxQueue>)>,
 }
 
-impl Depot {
+impl DevicePool {
     /// Leaves receive queue `queue` of a device.
     pub fn put_rx(&mut self, device: &Arc<dyn Device>, queue: usize, rx: Box<dyn RxQueue>) {
         self.rx.push((QueueKey::new(device, Direction::Receive, queue), rx));

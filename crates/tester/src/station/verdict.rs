@@ -11,7 +11,7 @@ const TOLD: usize = 16;
 
 /// What became of one flow's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
+pub struct Verdict {
     /// Which.
     pub flow: Flow,
     /// Frames that left the tester.
@@ -20,7 +20,7 @@ pub struct Fate {
     pub counts: Counts,
 }
 
-impl Fate {
+impl Verdict {
     /// Frames that did not arrive where they should.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.counts.received)
@@ -35,32 +35,32 @@ impl Fate {
 
 /// The flows that met with something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fates {
+pub struct Verdicts {
     /// How many flows were sent.
     pub flows: usize,
     /// How many of them lost frames.
     pub lossy: usize,
     /// Those of which not all frames arrived once, in order, where they should; the worst first.
-    pub worst: Vec<Fate>,
+    pub worst: Vec<Verdict>,
     /// How many more of these there are.
     pub left_out: usize,
 }
 
-impl Fates {
+impl Verdicts {
     /// Of these flows.
-    pub(super) fn of(all: impl Iterator<Item = Fate>) -> Fates {
-        let mut fates = Fates::default();
-        for fate in all {
-            fates.flows += 1;
-            fates.lossy += usize::from(fate.lost() > 0);
-            if fate.faults() != [0; 5] {
-                fates.worst.push(fate);
+    pub(super) fn of(all: impl Iterator<Item = Verdict>) -> Verdicts {
+        let mut verdicts = Verdicts::default();
+        for verdict in all {
+            verdicts.flows += 1;
+            verdicts.lossy += usize::from(verdict.lost() > 0);
+            if verdict.faults() != [0; 5] {
+                verdicts.worst.push(verdict);
             }
         }
-        fates.worst.sort_by_key(|fate| Reverse(fate.faults()));
-        fates.left_out = fates.worst.len().saturating_sub(TOLD);
-        fates.worst.truncate(TOLD);
-        fates
+        verdicts.worst.sort_by_key(|verdict| Reverse(verdict.faults()));
+        verdicts.left_out = verdicts.worst.len().saturating_sub(TOLD);
+        verdicts.worst.truncate(TOLD);
+        verdicts
     }
 }
 
@@ -76,16 +76,22 @@ mod tests {
     #[test]
     fn the_worst_are_told_of_and_the_others_counted() {
         let flow = |n: u8| Flow { src: [10, 0, 0, n].into(), ..super::super::host_flow(0, (0, 0), (1, 0)) };
-        let fate = |(n, received, reordered): (u8, u64, u64)| Fate {
+        let verdict = |(n, received, reordered): (u8, u64, u64)| Verdict {
             flow: flow(n),
             sent: 100,
             counts: Counts { received, reordered, ..Counts::default() },
         };
         let some = [(0, 100, 0), (1, 100, 7), (2, 99, 0), (3, 50, 0)];
-        let fates = Fates::of(some.into_iter().chain((4..40).map(|n| (n, 98, 0))).map(fate));
-        assert_eq!((fates.flows, fates.lossy, fates.worst.len(), fates.left_out), (40, 38, 16, 23));
-        assert_eq!(fates.worst[..2].iter().map(|fate| fate.flow).collect::<Vec<_>>(), [flow(3), flow(4)]);
-        assert_eq!(Fates::of([fate((0, 100, 0))].into_iter()).worst, []);
+        let verdicts = Verdicts::of(some.into_iter().chain((4..40).map(|n| (n, 98, 0))).map(verdict));
+        assert_eq!(
+            (verdicts.flows, verdicts.lossy, verdicts.worst.len(), verdicts.left_out),
+            (40, 38, 16, 23)
+        );
+        assert_eq!(
+            verdicts.worst[..2].iter().map(|verdict| verdict.flow).collect::<Vec<_>>(),
+            [flow(3), flow(4)]
+        );
+        assert_eq!(Verdicts::of([verdict((0, 100, 0))].into_iter()).worst, []);
     }
 
     #[test]
