@@ -147,7 +147,7 @@ fn judge(name: &str, list: &List, markers: &Markers, wrong: &mut Vec<String>) {
     }
 }
 
-/// All markers beside tests.
+/// All markers next to tests.
 fn markers(root: &Path) -> Markers {
     let mut markers = Markers::new();
     let sources = files(&root.join("crates"), "rs").into_iter().chain(files(&root.join("tests"), "rs"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rule of plain English: no sentence over 40 words, and no house word.
 //!
-//! It reads Markdown files and the `//!` headers of modules. Code, tables and headings do not count. `cargo xtask prose` lists all that is
+//! It reads Markdown files and the comments of Rust files. Code, tables and headings do not count. `cargo xtask prose` lists all that is
 //! found; `cargo xtask tidy` fails where there is anything.
 
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ fn all(root: &Path) -> BTreeMap<String, Found> {
     let mut found: BTreeMap<String, Found> = BTreeMap::new();
     for file in files(root, "md").into_iter().chain(files(root, "rs")) {
         let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
-        let text = if shown.ends_with(".rs") { header(&read(&file)) } else { read(&file) };
+        let text = if shown.ends_with(".rs") { comments(&read(&file)) } else { read(&file) };
         let (long, house) = findings(&text, &shown);
         if long.len() + house.len() > 0 {
             let of = found.entry(place(&shown)).or_default();
@@ -101,10 +101,12 @@ fn place(file: &str) -> String {
     parts[..1 + usize::from(is_deep)].join("/")
 }
 
-/// A module's header as Markdown, each line in its place.
-fn header(text: &str) -> String {
+/// The comments of a Rust file as Markdown, each line in its place. Those behind code on a line do not count.
+fn comments(text: &str) -> String {
     let body = |line: &str| {
-        line.trim_start().strip_prefix("//!").map(|l| l.strip_prefix(' ').unwrap_or(l).to_owned())
+        let line = line.trim_start().strip_prefix("//").filter(|line| !line.starts_with(" SPDX"))?;
+        let line = line.strip_prefix(['/', '!']).unwrap_or(line);
+        Some(line.strip_prefix(' ').unwrap_or(line).to_owned())
     };
     let lines: Vec<String> = text.lines().map(|line| body(line).unwrap_or_default()).collect();
     lines.join("\n")
@@ -209,9 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_modules_keep_their_lines() {
+    fn comments_keep_their_lines() {
         let (_, house) =
-            findings(&header("// SPDX\n//! One.\n//!\n//! Two tells.\nfn tells() {} // tells\n"), "a.rs");
+            findings(&comments("// SPDX\n//! One.\n//!\n//! Two tells.\nfn tells() {} // tells\n"), "a.rs");
         assert_eq!(house, ["a.rs:4: 'tells', say reports, or shows: Two tells."]);
     }
 

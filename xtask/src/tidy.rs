@@ -78,7 +78,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("xfrm", &["esp", "ipsec", "wire"]),
     ("xfrm-preload", &[]),
     ("feed", &["wire"]),
-    ("firewall", &["lang", "tables", "wire"]),
+    ("firewall", &["lang", "rulefile", "tables", "wire"]),
+    ("rulefile", &["lang"]),
     (
         "controller",
         &[
@@ -278,7 +279,7 @@ fn dependencies(manifest: &str) -> Vec<String> {
     lines.filter(|l| !l.trim().is_empty() && !l.starts_with('#')).map(name).collect()
 }
 
-/// What is asked of elements, beside what their tests ask.
+/// What is asked of elements, in addition to what their tests ask.
 pub(crate) fn rules_of_elements(root: &Path, wrong: &mut Vec<String>) {
     elements(root, wrong);
     golden_cases(root, wrong);

@@ -47,7 +47,7 @@ struct Run {
 }
 
 impl Course<'_> {
-    /// Measures what a packet of the other traffic costs, in good ones, and what is left of good traffic beside it.
+    /// Measures the cost of one packet of the other traffic, in good packets, and the share of good traffic that remains next to it.
     ///
     /// # Errors
     /// No good packet arrives.

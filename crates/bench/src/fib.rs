@@ -180,7 +180,7 @@ fn pass<T: Table>(fib: &T::Reader, reader: &mut sync::rcu::Reader, addrs: &[T::A
     addrs.len() as f64 / (thread_seconds() - start) / 1e6
 }
 
-/// Readers on all cores beside a writer, for each strategy.
+/// Readers on all cores next to a writer, for each strategy.
 fn disturbed<T: Table>(
     args: &Settings,
     data: &Data<T>,

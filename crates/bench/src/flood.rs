@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn floods_reach_the_router_and_legitimate_packets_arrive() {
         for flood in Flood::all() {
-            // What is measured beside legitimate traffic is the same for all.
+            // The measurement with legitimate traffic is the same for all other floods.
             let cost_only = !["unresolvable", "unresolvable6", "unknown"].contains(&&*flood.name());
             let (load, only) = (0.2, String::new());
             let args = Settings { load, runs: 1, run_ms: 20, only, cost_only };

@@ -52,7 +52,7 @@ pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     Ok(Findings { conditions, results })
 }
 
-/// Quantities of a run, in the order in which they are told.
+/// Quantities of a run, in the order in which they are reported.
 const NAMES: [(&str, &str); 8] = [
     ("ns_per_packet", "ns"),
     ("memory_ns_per_packet", "ns"),

@@ -27,7 +27,7 @@ use crate::{Error, Failure, Findings};
 
 /// Stations, and how results name so many.
 const SIZES: [(usize, &str); 3] = [(10_000, "10k"), (65_536, "64k"), (1 << 20, "1m")];
-/// What a bridge has room for unless told otherwise.
+/// The default capacity of a bridge, in addresses.
 const CAPACITY: usize = 65_536;
 /// Frames that ask together.
 const BATCH: usize = 32;
@@ -38,7 +38,7 @@ const PORTS: usize = 4;
 const AGEING_NS: u64 = 20_000_000_000;
 /// Reads that are kept or left out together.
 const TOGETHER: usize = 256;
-/// Percentiles of reads that are told, by their names.
+/// The percentiles of reads that are reported, by name.
 const PERCENTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999)];
 
 /// What is measured, and how.
@@ -196,7 +196,7 @@ const ALONE: u8 = 1;
 const FLUSHED: u8 = 2;
 const OVER: u8 = 3;
 
-/// Times reads beside flushes.
+/// Times reads next to flushes.
 fn flushes(args: &Settings) -> Result<Vec<Measured>, Error> {
     let table = Filled::new(args.flushed.clamp(PORTS, 1 << 22))?;
     let keys = table.some(LOOKUPS, 3);

@@ -109,7 +109,7 @@ struct Devices {
     /// Packets of established flows that came out.
     delivered: AtomicU64,
     known: Mutex<Vec<Arc<MemoryDevice>>>,
-    /// Flows begun so far.
+    /// Flows started so far.
     begun: AtomicU64,
     /// Whether all go to one port of the peer, and where a host has no further source ports the next one goes on.
     one_port: bool,

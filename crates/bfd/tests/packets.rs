@@ -161,7 +161,7 @@ fn a_neighbour_may_ask_for_silence() {
 #[test]
 fn changes_are_confirmed_one_by_one() {
     let mut session = session(State::Up);
-    // Going up has begun a poll sequence.
+    // Going up has started a poll sequence.
     let first = session.poll(ms(1), 0).send.unwrap();
     assert_eq!((first.flags, first.desired_min_tx_us), (Flags::POLL, 10_000));
     session.configure(every(20, 3)).unwrap();

@@ -120,7 +120,7 @@ fn one_direction_alone_brings_nobody_up() {
     pair.run(ms(20_000));
     assert_eq!(pair.sides.each_ref().map(|s| s.state()), [State::Down, State::Init]);
     assert!(pair.changes().iter().all(|(_, _, change)| change.to != State::Up));
-    // Not up means slow, whatever the settings say.
+    // A session that is not up sends slowly, independent of its settings.
     assert!(gaps(&pair, 0).iter().all(|gap| *gap >= ms(750) && *gap <= ms(1000)));
 }
 
@@ -134,7 +134,7 @@ fn three_times_ten_milliseconds() {
     pair.log.clear();
     pair.run(ms(100));
     let changes = pair.changes();
-    // One side notices, and tells the other, which still hears it.
+    // One side notices, and informs the other, which still hears it.
     assert_eq!(changes[0].1, 0);
     assert_eq!(changes[0].2.diagnostic, Diagnostic::DETECTION_TIME_EXPIRED);
     assert!(changes[0].0 <= cut + ms(31), "{:?}", changes[0].0 - cut);

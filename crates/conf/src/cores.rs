@@ -47,7 +47,7 @@ pub fn parse(text: &str) -> Result<(usize, Vec<usize>), String> {
         if n > allowed.len() {
             say_shared(&n.to_string(), allowed.len());
         }
-        // A single worker need not be pinned: the kernel may move it away from whatever else runs.
+        // A single worker need not be pinned: the kernel may move it away from other threads.
         return Ok((n, if n == 1 { Vec::new() } else { allowed }));
     }
     let mut cores = Vec::new();

@@ -236,7 +236,7 @@ pub fn bridge(interfaces: &[String]) -> Result<String, String> {
     names(interfaces)?;
     let mut text = String::from(
         "// A learning Ethernet bridge. Run it with: junctor run FILE\n\
-         // Ports may be told apart by VLANs: Bridge(access 10, trunk 10 20 native 1, ...), one description for each, in order.\n\
+         // VLANs may separate ports: Bridge(access 10, trunk 10 20 native 1, ...), one description for each, in order.\n\
          // 'junctor elements Bridge' says what else there is: ageing, limits on floods and on what is learned, aggregates.\n\n\
          bridge :: Bridge;\n",
     );
@@ -315,7 +315,7 @@ mod tests {
         assert!(!text.contains("CheckReversePath"));
     }
 
-    /// ICMPError can send whatever it is told to; what we write tells it to send what a router should.
+    /// ICMPError sends the errors that its arguments select. The generated configuration selects those that a router should send.
     // conformance: RFC1812-4.3.3.1-c RFC1812-4.3.3.2-b RFC1812-4.3.3.3
     #[test]
     fn routers_send_no_errors_that_they_should_not() {

@@ -58,7 +58,7 @@ counters! {
     malformed,
     /// Withdrawals that the next message took back.
     merged,
-    /// Connections made, or full reports begun.
+    /// Connections made, or full reports started.
     reports,
     /// Connections refused because there was one.
     refused,

@@ -27,5 +27,5 @@ mod session;
 pub use listener::{Settings, spawn};
 pub use session::{Error, Session};
 
-/// The port that zebra connects to unless told otherwise.
+/// The port that zebra connects to by default.
 pub const PORT: u16 = 2620;

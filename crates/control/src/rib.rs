@@ -61,7 +61,7 @@ use vrfs::layer_of;
 
 /// How long a withdrawal waits for the route's return.
 pub const HOLD: Duration = Duration::from_millis(5);
-/// How long the routes of a lost feed stay, unless told otherwise.
+/// How long the routes of a lost feed stay, by default.
 pub const GRACE: Duration = Duration::from_secs(120);
 /// A returned daemon has named nearly all routes of a protocol if at most one in so many is missing.
 pub const MISSING: usize = 100;
@@ -176,7 +176,7 @@ pub struct Rib {
     /// Objects as the user plane has them.
     sent: HashMap<ObjectId, feed::Object, Hasher>,
     waiting: HashMap<ObjectId, HashSet<DestinationKey, Hasher>, Hasher>,
-    /// Destinations without a route, of which the user plane is not told yet.
+    /// Destinations without a route that have not been reported to the user plane yet.
     held: Holds,
     /// Routes that FPM has withdrawn a moment ago.
     leaving: Holds,
@@ -292,7 +292,7 @@ impl Rib {
             }
             Change::Withdraw { table, prefix, metric } => {
                 if let Some(key) = self.key(table, prefix) {
-                    // The kernel leaves out a metric of 0. FPM has one route for each prefix, whatever its metric.
+                    // The kernel leaves out a metric of 0. FPM has one route for each prefix, independent of its metric.
                     let metric = if source == Source::Kernel { Some(metric.unwrap_or(0)) } else { None };
                     self.withdraw(Layer::of(source, table), key, metric, now);
                     if source == Source::Kernel && key.table != 0 {
@@ -519,7 +519,7 @@ impl Rib {
             self.look_at_copies(now);
         }
         self.links.send(|update| self.outbox.put(update));
-        // Hops by the loopback interface mean the router itself, whatever else changes.
+        // Hops by the loopback interface mean the router itself, independent of other changes.
         let concerned = self.objects.with_hop(|hop| hop.index == index && hop.gateway.is_none());
         concerned.into_iter().for_each(|id| self.object_changed(id));
     }

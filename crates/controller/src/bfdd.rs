@@ -124,7 +124,7 @@ struct Conversation<'a> {
     refused: HashMap<u32, String>,
     /// How often in a row bfdd did not know its interfaces.
     learning: &'a mut u32,
-    /// What bfdd has been told of each session.
+    /// The last report to bfdd of each session.
     told: HashMap<u32, Vec<u8>>,
     /// Sessions from before, which bfdd has not named yet.
     stale: Known,
@@ -277,7 +277,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Tells bfdd what has changed.
+    /// Reports to bfdd what has changed.
     fn report(&mut self) -> Result<(), Broken> {
         // A router that is busy for once is asked again.
         let Some(changes) = answered(self.router.read(&format!("{}.changes", self.element)))? else {
@@ -324,7 +324,7 @@ fn lacks_link(asked: &Asked) -> bool {
     !asked.multi_hop && asked.interface.is_empty()
 }
 
-/// What tells sessions of a router apart: the neighbour, and its link or, over several hops, the own address.
+/// What distinguishes sessions of a router: the neighbour, and its link or, over several hops, the own address.
 fn place(asked: &Asked) -> (IpAddr, &str, Option<IpAddr>) {
     (asked.neighbour, link(asked), asked.multi_hop.then_some(asked.local))
 }

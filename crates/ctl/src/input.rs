@@ -161,7 +161,7 @@ impl Input {
         Some(text)
     }
 
-    /// Looks what a command line needs beside itself.
+    /// Determines what a command line needs in addition to itself.
     fn begin(&mut self, line: &str, stranger: bool) -> Result<Pending, Found> {
         let mut words: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
         if let Some(command) = words.first_mut() {

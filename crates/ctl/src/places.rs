@@ -316,7 +316,7 @@ mod tests {
         let group = rustix::process::getegid().as_raw();
         let _b = Listener::unix(&dir.join("b"), Some(group)).unwrap();
         assert_eq!([mode(&dir.join("a")), mode(&dir.join("b"))], [0o600, 0o660]);
-        // So long that another name does not fit beside it.
+        // So long that a second name does not fit next to it.
         let long = dir.join("x".repeat(106 - dir.as_os_str().len()));
         let _long = Listener::unix(&long, None).unwrap();
         assert_eq!(mode(&long), 0o600);

@@ -421,7 +421,7 @@ impl<'a> Conversation<'a> {
                     bytes[..n].zeroize();
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // It is told once; what came before can still be read.
+                // The reset is reported once; data that came before it can still be read.
                 Err(e) if e.kind() == ErrorKind::ConnectionReset && !self.reset => self.reset = true,
                 Err(e) => return Err(e),
             }

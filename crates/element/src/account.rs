@@ -3,7 +3,7 @@
 
 use std::ops::AddAssign;
 
-/// What an element did with packets beside passing, dropping and holding them, by its own word.
+/// What an element reports to have done with packets apart from passing, dropping and holding them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketAccount {
     /// Packets that did not come to it.

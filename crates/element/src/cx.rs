@@ -274,7 +274,7 @@ impl Cx<'_> {
         self.host.print(text);
     }
 
-    /// Writes a line the first time that this element does, on whatever worker.
+    /// Writes a line the first time that this element does, on any worker.
     pub fn print_once(&self, text: &str) {
         if self.host.only_tries() {
             return;
@@ -453,7 +453,7 @@ impl OpenCx<'_> {
         self.opener.predecessor(self.name, self.class)?.downcast().ok()
     }
 
-    /// State of type `T` that any element of the running router in whose place this one will come provides, whatever its name and class.
+    /// State of type `T` that any element of the running router in whose place this one will come provides, of any name and class.
     pub fn predecessors<T: Send + Sync + 'static>(&self) -> Vec<Arc<T>> {
         self.opener.predecessors().into_iter().filter_map(|state| state.downcast().ok()).collect()
     }

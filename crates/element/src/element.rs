@@ -73,8 +73,8 @@ pub struct Class {
     pub reconfigurable: bool,
     /// Its elements make others of packets that they hold, and end those: fragments that they put together.
     pub consumes: bool,
-    /// Whatever is pushed into its elements leaves by every output that its flow code names, whatever the packet and the configuration:
-    /// none of it is ended, kept or sent another way.
+    /// All packets pushed into its elements leave by every output that its flow code names, for any packet and configuration:
+    /// none of them is ended, kept or sent another way.
     pub forwards: bool,
     /// What the first argument of its elements names, if only one element may have it.
     pub sole: Option<&'static str>,
@@ -160,7 +160,7 @@ impl Class {
         self
     }
 
-    /// Says that whatever is pushed into its elements leaves by every output that the flow code names, so that a circle of such elements
+    /// Says that all packets pushed into its elements leave by every output that the flow code names, so that a circle of such elements
     /// is known to turn for ever.
     pub const fn forwards(mut self) -> Class {
         self.forwards = true;

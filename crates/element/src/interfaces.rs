@@ -41,7 +41,7 @@ pub fn mtu(name: &str) -> Option<u32> {
 
 /// Addresses and masks of an interface, as `pick` reads them, the first first.
 fn first<T>(name: &str, pick: impl Fn(&nix::ifaddrs::InterfaceAddress) -> Option<T>) -> Option<T> {
-    // Whoever tries several types for a text asks here often; few texts name an interface.
+    // Callers that try several types for a text ask here often; few texts name an interface.
     if_nametoindex(name).ok()?;
     nix::ifaddrs::getifaddrs().ok()?.filter(|a| a.interface_name == name).find_map(|a| pick(&a))
 }

@@ -10,7 +10,7 @@ use sync::lock::How;
 pub enum When {
     /// With every batch, on the way of the packets.
     EachBatch,
-    /// By some packets, those that the text tells.
+    /// By some packets, those that the text names.
     Exceptions,
     /// By handlers and timers alone: packets pass without it.
     Control,

@@ -11,7 +11,7 @@ pub struct Policy {
     pub open: bool,
     /// The token file of TCP ports that name none.
     pub token_file: Option<PathBuf>,
-    /// The group that may use Unix sockets, beside their owner.
+    /// The group that may use Unix sockets, in addition to their owner.
     pub group: Option<u32>,
     /// The program was called as `click`, for scripts that read Click's output: writes are not logged, nor is it said that a port is
     /// open to all.

@@ -18,7 +18,7 @@ pub enum Rehearsed {
     Keeps(String),
     /// It would leave the router here, or have served its purpose.
     Leaves(String),
-    /// What would come of it cannot be told without doing it.
+    /// What would come of it cannot be known without doing it.
     Unknown(String),
 }
 

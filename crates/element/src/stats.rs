@@ -10,7 +10,7 @@ pub enum StatKind {
     Gauge,
 }
 
-/// What a number that an element tells means.
+/// What a number that an element reports means.
 #[derive(Debug)]
 pub struct Stat {
     /// Its name; stable.
@@ -19,7 +19,7 @@ pub struct Stat {
     pub kind: StatKind,
     /// In what it is measured.
     pub unit: &'static str,
-    /// What it tells, in a sentence.
+    /// What it reports, in a sentence.
     pub text: &'static str,
 }
 

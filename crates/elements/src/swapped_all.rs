@@ -190,7 +190,7 @@ const BEGINS_AGAIN: &[(&str, &str)] = &[
     ("TimedUnqueue", "it waits one interval"),
 ];
 
-/// What does with each packet what its text and handlers say, whatever came before.
+/// Classes that treat each packet as their text and handlers say, regardless of earlier packets.
 const NOTHING: &[&str] = &[
     "IPsecAES",
     "IPsecDES",

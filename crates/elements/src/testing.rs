@@ -194,7 +194,7 @@ impl Run {
         self.accounted()
     }
 
-    /// All packets must be accounted for, whatever the test is about.
+    /// All packets must be accounted for in every test.
     fn accounted(self) -> Run {
         let wrong = self.router.report().unaccounted(self.router.shared());
         assert!(self.swapped || wrong.is_empty(), "{wrong:#?}");

@@ -108,7 +108,7 @@ impl Bucket {
         }
     }
 
-    /// One that is exact whatever the program was called.
+    /// One that is exact, even if the program was called as Click.
     pub(crate) fn exact(rate: u64, capacity: u64) -> Bucket {
         Bucket::Exact(TokenBucket::new(rate, capacity))
     }

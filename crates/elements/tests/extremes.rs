@@ -28,7 +28,7 @@ use manual::examples;
 
 /// The class that this process is to try.
 const CLASS: &str = "JUNCTOR_EXTREMES_CLASS";
-/// What a process may take beside what it has when it begins.
+/// What a process may take in addition to what it has when it begins.
 const ROOM: u64 = 3 << 30;
 /// Rounds of simulated time that a configuration runs for.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -70,7 +70,7 @@ fn run(router: &mut Router) {
     watch.join().expect("the watch");
 }
 
-/// Whatever is going on, for whoever reads it when it was the last.
+/// Prints what is going on, for readers of the log in case it is the last line.
 fn note(text: &str) {
     let mut out = std::io::stderr().lock();
     let _ = writeln!(out, "{}", text.escape_debug().to_string().chars().take(400).collect::<String>());

@@ -105,7 +105,7 @@ pub(crate) fn configured(
     let mut args = Args::new(&element.config, &element.name, (inputs.len(), outputs.len()), &names)
         .with_processing(inputs.processing(), outputs.processing())
         .with_rcu(rcu);
-    // Whatever one worker's instances write must not lie beside what another's read.
+    // What one worker's instances write must not share a cache line with what another's read.
     let mut instance = in_lines(checked.classes[e].make);
     sync::lock::naming(&element.name, || in_lines(|| instance.configure(&mut args)));
     found.extend(args.finish(element, checked.classes[e].secrets));

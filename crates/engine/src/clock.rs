@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use element::clock::{Nanos, SECOND, thread_cpu_ns};
 
-/// Where simulated time begins unless told otherwise: a billion seconds after the epoch, as in Click.
+/// Where simulated time begins by default: a billion seconds after the epoch, as in Click.
 pub const SIMULATION_EPOCH: Nanos = 1_000_000_000 * SECOND;
 
 /// Real or simulated time.

@@ -23,7 +23,7 @@ struct Open {
     device: Weak<dyn Device>,
 }
 
-/// What a configuration that is built beside a running one knows of it.
+/// What a configuration knows of the running one while it is built next to it.
 pub(crate) struct Previous {
     layout: Arc<Layout>,
     provided: Arc<AllProvided>,

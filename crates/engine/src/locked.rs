@@ -215,7 +215,7 @@ impl PacketHolder for Locked {
         if !self.first {
             return 0;
         }
-        // This is asked, too, when whoever is in it will never return.
+        // This is asked even when the worker inside never returns.
         for _ in 0..LOOKS {
             match self.element.try_lock() {
                 Some(element) => return self.held_by_element(&**element),

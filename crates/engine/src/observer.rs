@@ -82,7 +82,7 @@ pub struct Observation<'a> {
     pub what: What,
     /// The number under which the packet is followed, 0 if it is not.
     pub number: u8,
-    /// Tells it from all other packets ([`Packet::id`]); 0 where it was not at hand.
+    /// Distinguishes it from all other packets ([`Packet::id`]); 0 where it was not at hand.
     pub id: usize,
     /// The packet, where it is at hand.
     pub packet: Option<&'a Packet>,

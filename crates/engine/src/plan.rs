@@ -103,7 +103,7 @@ pub(crate) fn plan(
         load[*w] += 1;
     }
     // First those that bring most packets, then others that bring some, then those that fetch them: a fetching task goes where its
-    // packets are. Devices with queues are spread before the taps and sources beside them, which have little to do.
+    // packets are. Devices with queues are spread before taps and sources, which have little to do.
     let fetches = |e: ElementId| checked.inputs(e).first().is_some_and(|p| p.processing == Processing::Pull);
     let mut upstream = Upstream { seen: IndexVec::filled(0, count), round: 0 };
     let mut candidates = |e: ElementId, reach: &Reach| {

@@ -21,7 +21,7 @@ use element::ports::Processing;
 use element::wiring::End;
 use element::{Class, ElementId, ElementPlan, IndexVec, Mode, Registry, Sharing};
 
-/// Tells how many receive and transmit queues the device of a [`Spec`] will have.
+/// Returns how many receive and transmit queues the device of a [`Spec`] will have.
 pub type Queues = dyn Fn(&Spec) -> (usize, usize) + Send + Sync;
 
 /// An element in a plan.

@@ -74,8 +74,8 @@ pub(crate) struct Asked<R> {
     claim: Arc<AtomicBool>,
 }
 
-/// Tells one of the elements that asked for a signal that it came, wherever it is when the message is read: it may have been
-/// placed on another worker meanwhile.
+/// Informs one of the elements that asked for a signal that it came, on the worker where it is when the message is read: it may have
+/// been placed on another worker meanwhile.
 fn deliver(shared: &Arc<Shared>, signal: i32, (element, worker): (ElementId, usize)) {
     let meant = shared.clone();
     shared.mailboxes[worker].post_unhurried(Box::new(move |w: &mut Worker| {
@@ -182,7 +182,7 @@ impl Control {
         }
     }
 
-    /// Tells the elements that asked for `signal` that it came; false when there are none that could take note of it.
+    /// Informs the elements that asked for `signal` that it came; false when there are none that could take note of it.
     pub fn signal(&self, signal: i32) -> bool {
         let shared = self.shared();
         let mut takers = shared.signals.takers(signal);

@@ -102,7 +102,7 @@ impl Shared {
         self.mailboxes.iter().for_each(Mailbox::wake);
     }
 
-    /// Whether the router has been told to end.
+    /// Whether the router has been asked to end.
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)

@@ -152,7 +152,7 @@ impl Stopwatch {
         }
     }
 
-    /// A step has ended that has begun without packets, and with these.
+    /// A step that started without packets has ended, and sent these.
     pub(crate) fn own_step<'a>(&mut self, spot: Spot, sent: impl Iterator<Item = &'a [Packet]> + Clone) {
         if self.is_longest(spot) {
             let packets = sent.clone().map(<[Packet]>::len).sum();
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(watch.judge(1 << 40, true), None);
         watch.begin_at(1000);
         assert_eq!(watch.judge(5000, true), None);
-        // What goes on around it has begun anew with its end.
+        // What goes on around it started anew at its end.
         assert_eq!((watch.judge(9000, true), watch.judge(13_001, true)), (None, Some(4001)));
     }
 }

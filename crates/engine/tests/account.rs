@@ -61,7 +61,7 @@ impl Element for Sink {
 
 static SINK: Class = Class::new("Sink", "1/0", || Box::new(Sink)).processing("h/h");
 
-/// Gives 3 packets of each batch to the element that it is told, which may send them.
+/// Gives 3 packets of each batch to the element that TO names, which may send them.
 struct Gives(Option<String>);
 
 impl Element for Gives {

@@ -20,7 +20,7 @@ use source::SOURCE;
 /// How long the test waits for what must come.
 const SURELY: Duration = Duration::from_secs(60);
 
-/// The ends of the rests' channels that rests have: they say that they have begun, and wait for leave to end.
+/// The channel ends that rests hold: a rest reports that it has started, and waits for leave to end.
 static ENDS: Mutex<Option<(Sender<ThreadId>, Receiver<()>)>> = Mutex::new(None);
 
 /// Counts batches. Its table takes as long as the test wants.
@@ -81,7 +81,7 @@ fn workers_forward_while_a_handler_takes_long() {
     std::thread::scope(|scope| {
         scope.spawn(|| router.run());
         let count = || control.read("slow.count", "").expect("a count").parse::<u64>().expect("a number");
-        // Runs a call until its rest has begun; forwards; lets it end.
+        // Runs a call until its rest has started; forwards; lets it end.
         let check = |call: &(dyn Fn() -> Result<String, HandlerError> + Sync)| {
             let (begun, begins) = channel();
             let (leave, left) = channel();

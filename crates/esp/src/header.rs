@@ -45,7 +45,7 @@ impl Header {
     /// Reads the header in front of a packet.
     ///
     /// # Errors
-    /// [`Unfit::NotIp`] if the packet is cut off or no IP, or has extension headers that cannot be told.
+    /// [`Unfit::NotIp`] if the packet is cut off or not IP, or if its extension headers cannot be determined.
     #[inline]
     pub fn read(packet: &[u8]) -> Result<Header, Unfit> {
         let header = Header::read_fixed(packet)?;

@@ -62,8 +62,8 @@ impl Trailer {
     }
 }
 
-/// The longest packet that has at most `most` bytes when it is protected: what a sender should be told of a path's MTU. In transport
-/// mode, its IP header has `header_len` bytes.
+/// The longest packet that has at most `most` bytes when it is protected: the path MTU that a sender should be given. In transport mode,
+/// its IP header has `header_len` bytes.
 #[inline]
 pub fn inner_mtu(sa: &Sa, most: usize, header_len: usize) -> usize {
     let kept = if sa.mode == Mode::Transport { header_len } else { 0 };

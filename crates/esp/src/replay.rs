@@ -402,7 +402,7 @@ mod tests {
             }
         }
 
-        /// Numbers within the window of the highest one, and up to 2^31 above, are told from their low half.
+        /// The low half identifies numbers within the window of the highest one, and up to 2^31 above it.
         #[test]
         fn high_bits_are_found(top in 1u64..u64::MAX >> 1, ahead in 0u64..1 << 31, behind in 0u64..1024) {
             let window = Window::restored(1024, true, top, &[]);

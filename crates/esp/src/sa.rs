@@ -57,8 +57,8 @@ pub struct Rules {
     pub decap_dscp: bool,
     /// Whether congestion is signalled through the tunnel (RFC 6040).
     pub ecn: bool,
-    /// The length to which payloads are padded with zeros, in bytes, so that it tells nothing (RFC 4303, 2.7): but never so far that a packet is longer than
-    /// its path takes. For tunnels.
+    /// The length to which payloads are padded with zeros, in bytes, so that it reveals nothing (RFC 4303, 2.7). Padding never makes a
+    /// packet longer than its path takes. For tunnels.
     pub pad_to: u16,
     /// Packets a second that leave at least: dummy packets stand for those that are missing (RFC 4303, 2.6). 0 for none.
     pub fill_to: u32,

@@ -153,7 +153,7 @@ impl Explained<'_> {
         &self.graph.elements[e.index()].name
     }
 
-    /// Whether an element only tells others something and never sees a packet.
+    /// Whether an element only informs others and never sees a packet.
     pub(crate) fn is_information(&self, e: ElementId) -> bool {
         self.elements[e].reached_from.iter().all(|(task, _)| *task == e)
             && self.elements[e].place.tasks.is_empty()

@@ -98,7 +98,7 @@ fn curve(points: &[(f64, f64)]) -> String {
     let [first, .., last] = points else { return String::new() };
     let down = last.1 >= first.1;
     if first == last {
-        // A loop, beside its box.
+        // A loop, next to its box.
         let (x, y) = *first;
         return format!("M{x:.1} {:.1} c60 30 60 -70 0 {:.1}", y + BOX / 2.0, -BOX);
     }

@@ -100,7 +100,7 @@ pub(crate) fn ask(namespace: Option<&str>, addresses: &[IpAddr]) -> Result<Vec<A
     let mut child = command.spawn().map_err(Error::NoKernel)?;
     let lines: String = addresses.iter().map(|address| format!("route get fibmatch {address}\n")).collect();
     let mut stdin = child.stdin.take().expect("it is piped");
-    // Fed from beside, as its answers come before it has read all.
+    // A separate thread writes the input, as answers come before `ip` has read all of it.
     let feeder = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
     let output = child.wait_with_output().map_err(Error::NoKernel)?;
     let fed = feeder.join();

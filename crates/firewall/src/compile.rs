@@ -8,8 +8,8 @@ use std::net::IpAddr;
 
 use tables::rules::{HAS_PORT, Key, Ports as PortRange, RULES_MAX, Rule as Shape, Rules, Ternary};
 
-use crate::addresses::AddressRange;
 use crate::policy::{Facts, Family, ICMP, ICMP6, Matches, Members, Policy, Ports, Set, Side};
+use rulefile::AddressRange;
 
 /// Boxes that a rule may become; those of more ask.
 const BOXES: usize = 256;

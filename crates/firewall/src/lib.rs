@@ -27,7 +27,6 @@
 //! 4. [`review`] finds rules that decide nothing.
 #![forbid(unsafe_code)]
 
-mod addresses;
 mod compile;
 mod firewall;
 pub mod policy;
@@ -35,12 +34,11 @@ mod read;
 mod review;
 mod seen;
 pub mod track;
-mod words;
 
-pub use addresses::{AddressRange, Addresses};
 pub use compile::Compiled;
 pub use firewall::{Ahead, Cause, Connection, Counts, Decision, Firewall, Moves, Ruleset, Verdict};
-pub use read::{FILE_MAX, Reading, members_of, read, read_file};
+pub use read::{Reading, members_of, read, read_file};
 pub use review::review;
+pub use rulefile::names::{protocol, protocol_name};
+pub use rulefile::{AddressRange, Addresses, FILE_MAX};
 pub use seen::{Fragment, Part, Quoted, Seen, Unjudged};
-pub use words::{protocol, protocol_name};

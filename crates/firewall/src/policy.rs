@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use lang::Span;
 
-use crate::addresses::Addresses;
+use rulefile::Addresses;
 
 /// Zones that a file may name, besides [`SELF`].
 pub const ZONES_MAX: usize = 250;

@@ -4,20 +4,15 @@
 //! A file is read line by line, and a line word by word. A line that ends with a comma or a backslash goes on in the next one.
 
 mod rule;
-mod words_of;
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use lang::{Diagnostic, SourceMap, Span, suggest};
+use rulefile::{AddressRange, Addresses, Faults, Line, Word, bounded, lines, names, time_ns};
 
-use crate::addresses::{AddressRange, Addresses};
 use crate::policy::{Action, Answer, Members, Policy, PortRange, Set, Timeouts, ZONES_MAX, Zone};
-use crate::words;
-use words_of::{Line, Word, lines};
 
-/// Bytes of a rule file, and of a file with members of a set, at most.
-pub const FILE_MAX: u64 = 64 << 20;
 /// Rules at most.
 const RULES_MAX: usize = 1 << 20;
 /// Members of a set at most.
@@ -25,8 +20,6 @@ const SET_MAX: usize = 1 << 22;
 /// Connections at most, and how many by default.
 const CONNECTIONS_MAX: usize = 1 << 24;
 const CONNECTIONS: usize = 1 << 18;
-/// What is found after so many errors is not said.
-const ERRORS_MAX: usize = 100;
 
 const STATEMENTS: [&str; 8] =
     ["zone", "set", "default", "timeout", "connections", "accept", "drop", "reject"];
@@ -46,7 +39,7 @@ pub struct Reading {
 pub fn read(name: &str, text: &str, directory: &Path) -> Reading {
     let mut sources = SourceMap::new();
     let file = sources.add(name, text);
-    let mut reader = Reader { directory, diagnostics: Vec::new(), errors: 0, names: HashSet::new() };
+    let mut reader = Reader { directory, faults: Faults::new("E0601"), names: HashSet::new() };
     let lines = lines(sources.text(file), file);
     let mut policy = Policy {
         zones: vec![Zone { name: "self".into(), links: Vec::new(), span: None }],
@@ -57,21 +50,19 @@ pub fn read(name: &str, text: &str, directory: &Path) -> Reading {
         timeouts: Timeouts::default(),
         connections: CONNECTIONS,
     };
-    for word in lines.iter().flat_map(|line| &line.words).filter(|word| word.is_open) {
-        reader.wrong(word.span, "the quote does not end", "write \" at the end of the text");
-    }
+    reader.faults.open_quotes(&lines);
     // Names may be used above the line that declares them.
     let (declarations, others): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| matches!(line.words[0].text.as_str(), "zone" | "set"));
     declarations.into_iter().for_each(|line| reader.declaration(&mut policy, line));
     for line in others {
         reader.statement(&mut policy, line);
-        if reader.errors >= ERRORS_MAX {
+        if reader.faults.are_too_many() {
             break;
         }
     }
-    let policy = (reader.errors == 0).then_some(policy);
-    Reading { policy, diagnostics: reader.diagnostics, sources }
+    let policy = (reader.faults.errors() == 0).then_some(policy);
+    Reading { policy, diagnostics: reader.faults.into_diagnostics(), sources }
 }
 
 /// Reads a rule file.
@@ -84,47 +75,20 @@ pub fn read_file(path: &Path) -> Result<Reading, String> {
     Ok(read(&path.display().to_string(), &text, directory))
 }
 
-/// A file's text, if it is not too long.
-fn bounded(path: &Path) -> Result<String, String> {
-    let said = |why: &dyn std::fmt::Display| format!("cannot read '{}': {why}", path.display());
-    let length = std::fs::metadata(path).map_err(|e| said(&e))?.len();
-    if length > FILE_MAX {
-        return Err(said(&format_args!("it has {length} bytes, more than {FILE_MAX}")));
-    }
-    let bytes = std::fs::read(path).map_err(|e| said(&e))?;
-    String::from_utf8(bytes).map_err(|e| said(&e.utf8_error()))
-}
-
 struct Reader<'a> {
     directory: &'a Path,
-    diagnostics: Vec<Diagnostic>,
-    errors: usize,
+    faults: Faults,
     /// Names of rules so far.
     names: HashSet<String>,
 }
 
 impl Reader<'_> {
     fn wrong(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
-        self.errors += 1;
-        if self.errors <= ERRORS_MAX {
-            self.diagnostics.push(Diagnostic::error("E0601", message).at(span).help(help));
-        }
+        self.faults.wrong(span, message, help);
     }
 
-    /// The same, where the help is a name that looks like it, or else all names.
     fn unknown<'n>(&mut self, word: &Word, what: &str, names: impl Iterator<Item = &'n str> + Clone) {
-        let help = match suggest(&word.text, names.clone()) {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => {
-                let some: Vec<&str> = names.take(24).collect();
-                if some.is_empty() {
-                    format!("declare a {what} first")
-                } else {
-                    format!("known: {}", some.join(", "))
-                }
-            }
-        };
-        self.wrong(word.span, format!("unknown {what} '{}'", word.text), help);
+        self.faults.unknown(word, what, names);
     }
 
     fn declaration(&mut self, policy: &mut Policy, line: &Line) {
@@ -159,9 +123,7 @@ impl Reader<'_> {
                 format!("zone '{}' is declared twice", name.text),
                 "list its links in one line",
             );
-            if let Some(diagnostic) = self.diagnostics.last_mut() {
-                diagnostic.notes.push((earlier, "first declared here".into()));
-            }
+            self.faults.note(earlier, "first declared here");
             return;
         }
         if policy.zones.len() > ZONES_MAX {
@@ -240,8 +202,8 @@ impl Reader<'_> {
 
     fn ports_quietly(&self, text: &str) -> Option<PortRange> {
         let (low, high) = match text.split_once('-') {
-            Some((low, high)) if low.parse::<u16>().is_ok() => (words::port(low)?, words::port(high)?),
-            _ => (words::port(text)?, words::port(text)?),
+            Some((low, high)) if low.parse::<u16>().is_ok() => (names::port(low)?, names::port(high)?),
+            _ => (names::port(text)?, names::port(text)?),
         };
         (low <= high).then_some(PortRange { low, high })
     }
@@ -249,7 +211,7 @@ impl Reader<'_> {
     fn port_range(&mut self, text: &str, span: Span) -> Option<PortRange> {
         let range = self.ports_quietly(text);
         if range.is_none() {
-            let help = match suggest(text, words::port_names()) {
+            let help = match suggest(text, names::port_names()) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => "write a number from 0 to 65535, LOW-HIGH, or a name such as https".into(),
             };
@@ -351,22 +313,6 @@ impl Reader<'_> {
 /// The members that a file lists: one in a line, with `#` or `;` before remarks.
 pub fn members_of(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| line.split(['#', ';']).next()?.split_ascii_whitespace().next())
-}
-
-/// A time such as `30s`, `5m` or `1.5h`; seconds where there is no unit.
-pub(crate) fn time_ns(text: &str) -> Option<u64> {
-    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let number: f64 = text[..at].parse().ok()?;
-    let unit = match &text[at..] {
-        "ms" => 1e6,
-        "" | "s" | "sec" => 1e9,
-        "m" | "min" => 60e9,
-        "h" => 3600e9,
-        "d" => 86_400e9,
-        _ => return None,
-    };
-    let time = number * unit;
-    (1e6..=86_400e9 * 365.0).contains(&time).then_some(time as u64)
 }
 
 #[cfg(test)]

@@ -124,7 +124,7 @@ pub enum Fault {
 pub struct Tcp {
     sides: [Sent; 2],
     state: State,
-    /// A SYN of the side that has begun, in a connection that is known: that side may have lost it.
+    /// A SYN of the side that started, in a connection that is known: that side may have lost it.
     again: Option<Again>,
 }
 
@@ -234,7 +234,7 @@ impl Tcp {
         }
         match self.state {
             State::Asked if side == 0 && !answers => {
-                // It comes again, or the asker has begun anew.
+                // It comes again, or the asker has started anew.
                 if self.sides[1].window == 0 {
                     self.begin(0, segment);
                 }
@@ -288,7 +288,7 @@ impl Tcp {
         !is_before(acknowledged, asked.acknowledged) && !is_before(asked.end, acknowledged)
     }
 
-    /// Whether a segment of the second side acknowledges a SYN by which the first one has begun anew, and not what was there before. Then the connection is that one.
+    /// Whether a segment of the second side acknowledges a SYN by which the first one has started anew, and not what was there before. Then the connection is that one.
     fn begins_anew(&mut self, segment: &Segment) -> bool {
         let Some(again) = self.again.filter(|again| again.end == segment.acknowledgement) else {
             return false;
@@ -544,7 +544,7 @@ mod tests {
         assert!(tcp.take(THERE, &segment(SYN | ACK, 77_000, 9_000_002, 0)).is_err());
         assert!(tcp.take(THERE, &segment(RST | ACK, 700_000, 9_000_002, 0)).is_err());
         assert_eq!(tcp.state(), State::Open);
-        // Only who has begun may begin anew: others ask the rules.
+        // Only the side that started may start anew: others ask the rules.
         tcp.take(THERE, &segment(SYN, 5_000_000, 0, 0)).unwrap();
         assert!(tcp.take(HERE, &segment(SYN | ACK, 7_000_000, 5_000_001, 0)).is_err());
     }

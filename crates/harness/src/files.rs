@@ -126,7 +126,7 @@ fn bar(name: &str, read: u64, total: u64) -> String {
     format!("reading {name} [{}{}] {:3.0} %", "#".repeat(full), " ".repeat(WIDTH - full), share * 100.0)
 }
 
-/// A file of `shared/data`, beside this directory or one above.
+/// A file of `shared/data` in this directory or one above it.
 pub fn shared(name: &str) -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     here.ancestors().map(|dir| dir.join(Path::new("shared/data")).join(name)).find(|path| path.exists())

@@ -24,7 +24,7 @@ use crate::subject::lengths;
 
 pub use floor::Floor;
 
-/// More than any packet takes in any batch: whoever had it was interrupted.
+/// More than any packet takes in any batch: the worker that had it was interrupted.
 const INTERRUPTED_NS: f64 = 1e4;
 /// Packets that one burst may have at most.
 pub const MAX_BURST: usize = 256;

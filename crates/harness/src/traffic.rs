@@ -427,7 +427,8 @@ impl RxQueue for Rx {
         }
         let Some(share) = &mut self.share else { return self.inner.receive_arrived(batch, max, wall_ns) };
         if !self.settled.load(Ordering::Relaxed) {
-            // What came before does not count: whoever got more than its share would have to wait for the others for many runs.
+            // Earlier packets do not count. Otherwise a worker that got more than its share would have to wait for the others for many
+            // runs.
             return self.inner.receive_arrived(batch, max, wall_ns);
         }
         let (n, first) = match share.allows(max) {

@@ -111,7 +111,7 @@ impl Link {
         self.lease.memory_request()
     }
 
-    /// Tells the other side that this memory is used no more.
+    /// Informs the other side that this memory is no longer used.
     pub(crate) fn give_up(&self) {
         self.words[self.channel.given_up()].store(1, Ordering::Release);
     }
@@ -145,7 +145,8 @@ impl Link {
         before != self.seen.load(Ordering::Relaxed)
     }
 
-    /// Whether the receiver's process has ended, whatever its seat says: for a sender while nobody serves the domain. A system call.
+    /// Whether the receiver's process has ended, independent of what its seat says: for a sender while nobody serves the domain. A system
+    /// call.
     pub(crate) fn receiver_is_gone(&self) -> bool {
         self.region.as_ref().is_some_and(|region| region::is_unlocked(region.as_fd()))
     }

@@ -83,7 +83,7 @@ pub enum ChannelKind {
     Messages {
         /// Bytes of the longest message, at most [`MESSAGE_BYTES_MAX`].
         longest: u32,
-        /// Cells of 64 bytes, a power of two. A message takes one for every 56 bytes begun.
+        /// Cells of 64 bytes, a power of two. A message takes one for every 56 bytes, rounded up.
         cells: u32,
     },
     /// Scalars, first in, first out: one sender, one receiver.

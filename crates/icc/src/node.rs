@@ -107,7 +107,7 @@ impl Node {
     }
 
     /// Attaches as the sender of packets, which can be lent from a memory file. Its size must be sealed, and the descriptor should be one for reading only.
-    /// Whoever receives can read all of it.
+    /// The receiver can read all of it.
     ///
     /// # Errors
     /// See [`AttachError`].

@@ -108,7 +108,7 @@ impl<T: AsRef<[u8]>> PacketSender<T> {
         self.ring.recall(back);
     }
 
-    /// Tells the receiver that no more will come by this memory: it takes what is there and then attaches again.
+    /// Informs the receiver that no more will come by this memory: it takes what is there and then attaches again.
     pub fn give_up(&mut self) {
         self.publish();
         self.recall(drop);

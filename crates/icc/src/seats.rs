@@ -91,7 +91,7 @@ impl Seats {
         }
     }
 
-    /// Makes the memory anew. Who was attached is told that it was given up, and has to attach again.
+    /// Makes the memory anew. Attached nodes are informed that the old one was given up, and have to attach again.
     pub(crate) fn reset(&mut self) -> Result<(), RegionError> {
         let next = Region::make(self.node, self.region.layout.generation + 1, &self.endpoint)?;
         self.region.words[self.region.layout.channels[0].given_up()].store(1, Ordering::Release);

@@ -44,7 +44,7 @@ pub struct Stream {
     is_server: bool,
     /// The connection; 0 before there is one.
     number: u64,
-    /// A connection that a client has begun, and the server not yet accepted.
+    /// A connection that a client has started and the server has not yet accepted.
     begun: Option<u64>,
     /// What was received and not yet read, from `at` on.
     unread: Vec<u8>,
@@ -134,7 +134,7 @@ impl Stream {
         }
     }
 
-    /// Tells the client that its connection is over; for a server.
+    /// Informs the client that its connection is over; for a server.
     ///
     /// # Errors
     /// As [`Sender::send`].

@@ -293,7 +293,7 @@ fn endpoints_that_cannot_be_are_refused() {
     assert!(why.contains("has the port or the name of endpoint 1"), "{why}");
 }
 
-/// Requests that no node makes; each client is told, or let go, and others are served.
+/// Requests that no node makes. Each client gets an answer or is disconnected, and others are served.
 #[test]
 fn nonsense_on_the_socket_harms_nobody() {
     use rustix::net::{RecvFlags, SendFlags, recv, send};

@@ -281,7 +281,7 @@ fn a_hundred_senders_are_killed() {
     assert_eq!(receiver.lost(), 0);
 }
 
-/// Without a server nobody frees the seats of the dead; the kernel tells their senders.
+/// Without a server nobody frees the seats of the dead; the kernel informs their senders.
 #[test]
 fn a_receiver_that_dies_without_a_server_is_noticed() {
     let (domain, place) = domain();

@@ -13,8 +13,9 @@ use crate::lifetime::Life;
 
 /// What an association goes on from.
 ///
-/// Two associations may have the same SPI and key: both ends of a tunnel in one router, or one that was configured twice. Which of them a successor is to follow cannot be told, so it
-/// goes on from the numbers that are furthest, and from the window that is furthest. Age and counts are those of the window's association if it has received packets.
+/// Two associations may have the same SPI and key: both ends of a tunnel in one router, or one that was configured twice. It cannot be
+/// determined which of them a successor follows. So it goes on from the numbers that are furthest, and from the window that is furthest.
+/// Age and counts are those of the window's association if it has received packets.
 #[derive(Clone, Copy)]
 pub(crate) struct Predecessor<'a> {
     numbers: &'a Arc<Association>,

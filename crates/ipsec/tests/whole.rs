@@ -158,7 +158,7 @@ fn an_association_and_its_successor_count_together() {
     let before = database.add(association(1, 9000), false, 0).unwrap();
     let after = database.add(association(1, 9001), true, 0).unwrap();
     assert_eq!([&before, &after, &before].map(|one| one.sa.take_numbers(3)), [1, 4, 7].map(Some));
-    // What it is told counts if it is further.
+    // The configured progress counts if it is further.
     let mut other = association(1, 9002);
     other.progress.sent = 5;
     assert_eq!(database.add(other.clone(), true, 0).unwrap().sa.sent(), 9);

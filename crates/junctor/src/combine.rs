@@ -47,7 +47,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     written.map_or_else(outcome::usage, |()| exit::SUCCESS)
 }
 
-/// Tells a configuration from a link: `a=file`, `file`, `a.eth0=b.eth0`.
+/// Distinguishes a configuration from a link: `a=file`, `file`, `a.eth0=b.eth0`.
 pub(crate) fn sort(word: &str, routers: &mut Vec<Router>, links: &mut Vec<String>) {
     let number = (routers.len() + 1).to_string();
     match word.split_once('=') {

@@ -38,7 +38,7 @@ fn refusal(why: SwapError, render: impl FnOnce(&[lang::Diagnostic]) -> String) -
     }
 }
 
-/// Handlers of the control socket beside those of the router: `junctor apply` speaks to them.
+/// Handlers of the control socket in addition to those of the router: `junctor apply` speaks to them.
 pub(crate) const APPLY: &str = "apply";
 /// Keeps what was applied.
 pub(crate) const CONFIRM: &str = "apply_confirm";
@@ -90,7 +90,7 @@ impl Keeper {
     fn load_file(&self) -> Result<Loaded, String> {
         let path = Path::new(self.args.source.path().ok_or("the configuration is no file")?);
         let name = path.display().to_string();
-        // Whoever sends the signal again is heard only when this is done: nobody waits here for a pipe's writer to come.
+        // A signal sent again is heard only when this is done: nobody waits here for a pipe's writer to come.
         let data = match pipes::is_pipe(path) {
             Ok(true) => {
                 let input = pipes::open(path, pipes::PATIENCE).map_err(|why| format!("{name}: {why}"))?;
@@ -110,7 +110,7 @@ impl Keeper {
         Ok(graph)
     }
 
-    /// Swaps a configuration in, and remembers the one that goes. Whoever had to confirm that one need not any more.
+    /// Swaps a configuration in, and remembers the old one. The old one need no longer be confirmed.
     fn install(
         &self,
         mut loaded: Loaded,
@@ -119,7 +119,7 @@ impl Keeper {
         then: impl FnOnce(&mut State),
     ) -> Result<String, String> {
         let graph = Arc::new(self.graph(&mut loaded, render)?);
-        // Not to wait here keeps a worker that writes to `hotconfig` from waiting for whoever waits for it.
+        // This does not wait. Otherwise a worker that writes to `hotconfig` could wait for a thread that waits for this worker.
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),

@@ -179,7 +179,7 @@ struct Interference {
     /// A Python with PJSIP (the package pjsua2-python) [default: python3].
     #[arg(long, value_name = "PYTHON")]
     pjsua2: Option<PathBuf>,
-    /// Routes that FRR computes, as a file of routes [default: the whole table in shared/data beside the directory, or made up].
+    /// Routes that FRR computes, as a file of routes [default: the whole table in shared/data next to the directory, or made up].
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
     /// The most routes that it computes [default: all of a file; 100,000 that are made up].

@@ -225,8 +225,8 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
     execute_beside(args, form, |_| Ok(|| exit::SUCCESS))
 }
 
-/// The same with something beside: `begin` is called when the router is built, and what it returns when the run has ended. Its status is that of all
-/// if the run itself succeeded.
+/// The same with a companion. `begin` is called when the router is built, and the closure that it returns when the run has ended.
+/// The closure's status is that of the whole if the run itself succeeded.
 pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     args: &Args,
     form: Form,
@@ -370,7 +370,7 @@ fn balance(router: &mut Router, period: &str) -> Result<(), engine::HandlerError
     router.write("balancer.active", "true").map(drop)
 }
 
-/// Runs the router with all that is beside it; returns the status of that.
+/// Runs the router and its companions; returns the status of the companions.
 fn run<E: FnOnce() -> u8>(
     args: &Args,
     form: Form,

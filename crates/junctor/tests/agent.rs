@@ -69,7 +69,7 @@ fn gather(key: &Path, args: &[&str]) -> Output {
     Command::new(JUNCTOR).args(["test", "gather", "--key"]).arg(key).args(args).output().expect("junctor")
 }
 
-/// Packets that loopback received, as sysfs tells.
+/// Packets that loopback received, as sysfs reports.
 fn loopback() -> u64 {
     let text = std::fs::read_to_string("/sys/class/net/lo/statistics/rx_packets").expect("the counter");
     text.trim().parse().expect("a number")

@@ -90,7 +90,7 @@ fn answers_are_told_from_what_only_looks_like_them() {
         };
         verdicts[expected.map_or(2, usize::from)] += 1;
         assert_eq!(management::answer(&frame), expected, "{what}");
-        // Whatever is cut off it is no right answer, and no harm.
+        // A truncated frame is never a right answer, and does no harm.
         (0..frame.len().min(60))
             .for_each(|len| assert_ne!(management::answer(&frame[..len]), Some(true), "{what}"));
     }

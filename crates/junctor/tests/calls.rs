@@ -61,7 +61,7 @@ fn handlers_are_called_by_a_channel() {
     // The router is replaced.
     deployment.kill("user");
     wait_until_called(&deployment);
-    // The supervisor, and with it the domain, is replaced while a client is connected, whose end nobody tells the router.
+    // The supervisor, and with it the domain, is replaced while a client is connected. Nobody reports the client's end to the router.
     let node = icc::Node::connect(deployment.file("domain"), icc::NodeId::new(0, 1)).expect("a domain");
     let ends = || (node.sender("steer.calls"), node.receiver("steer.answers"));
     let free = || matches!(ends(), (Ok(_), Ok(_)));

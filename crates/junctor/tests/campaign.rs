@@ -71,7 +71,7 @@ fn count(object: &Value, what: &str) -> usize {
     object[what].as_array().map_or(0, Vec::len)
 }
 
-/// A procedure that the file has twice, with other options: each has results of its own, whatever is made of them.
+/// A procedure that the file has twice, with other options: each has results of its own in every output.
 #[test]
 fn a_procedure_with_other_options_is_told_apart() {
     let campaign = Campaign::new(
@@ -123,7 +123,7 @@ fn every_combination_is_measured_and_reported() {
     }
     let lines = std::fs::read_to_string(campaign.path("out/campaign.csv")).expect("the table");
     assert!(lines.lines().count() > 8 && campaign.path("out/campaign.md").exists());
-    // A campaign beside itself is no better and no worse; a single run of each says so.
+    // A campaign compared with itself is no better and no worse; a single run of each says so.
     let file = campaign.path("out/campaign.json");
     let file = file.to_str().expect("a path");
     let compared = campaign.command(env!("CARGO_BIN_EXE_junctor"), &["test", "compare", file, file]);
@@ -148,7 +148,7 @@ fn what_is_done_is_not_repeated_and_what_is_missing_is_measured() {
     let after = campaign.done();
     assert_eq!((after.len(), &after[2..]), (4, &before[2..]));
     assert!(after[0].1 > before[0].1 && after[1].1 > before[1].1);
-    // What an older form has told is measured anew; what another machine has measured stays, and that is said.
+    // What was recorded in an older form is measured anew; what another machine has measured stays, and that is said.
     let change = |path: &Path, part: &str, value: Value| {
         let mut record: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
         record[part] = value;
@@ -190,7 +190,7 @@ fn what_fails_is_marked_with_its_cause_and_the_campaign_goes_on() {
     assert!(page.contains("its longest is 9234"));
 }
 
-/// A device that restarts never again: what was measured before is kept and told, and a run that finds less does not take its place.
+/// A device that restarts never again: what was measured before is kept and reported, and a run that finds less does not take its place.
 #[test]
 fn what_a_run_found_before_it_failed_is_kept_and_the_run_repeated() {
     let run = |options: &str| {
@@ -237,7 +237,7 @@ fn what_a_run_found_before_it_failed_is_kept_and_the_run_repeated() {
     assert_eq!(count(&campaign.json("out/campaign.json"), "invalid"), 0);
 }
 
-/// Whatever stops the campaign, the results before are there and are not measured again.
+/// After any end of the campaign, the earlier results are there and are not measured again.
 #[test]
 fn a_killed_campaign_goes_on_where_it_was() {
     // The second procedure would take hours; the first is done when it begins.
@@ -384,7 +384,7 @@ fn what_an_interrupted_run_has_found_is_kept() {
     let said = lines.collect::<Vec<_>>().join("\n");
     assert_eq!(child.wait().expect("it ends").code(), Some(128 + 2), "{said}");
     assert!(said.contains("0 of 1 runs are done, and of 1 a part; what they found is kept in"), "{said}");
-    // What is known is told nevertheless.
+    // What is known is reported nevertheless.
     let all = campaign.json("out/campaign.json");
     assert_eq!((count(&all, "records"), &all["invalid"][0]["part"]), (1, &true.into()), "{all}");
     assert_eq!(all["interrupted"], "interrupted by SIGINT");
@@ -393,7 +393,7 @@ fn what_an_interrupted_run_has_found_is_kept() {
     assert!(part.contains("loss_share") && part.contains("interrupted by SIGINT"), "{part}");
 }
 
-/// The campaign alone is told to end: so does the run that it has begun, and what was done before is kept.
+/// Only the campaign is asked to end: the run that it has started ends, too, and what was done before is kept.
 #[test]
 fn a_campaign_that_is_told_to_end_ends_its_run() {
     let seed = format!("{}", 1_000_000_000 + u64::from(std::process::id()));

@@ -231,7 +231,7 @@ fn only_flows_of_a_next_hop_that_leaves_move() {
     }
 }
 
-/// Whatever its ports, all pieces of a datagram take one way, so that the receiver's path can put them together.
+/// All fragments of a datagram take one path for any ports, so that the receiver's path can put them together.
 fn check_pieces(family: Family) {
     let mut router = Router::new(family, &format!("{} {}", family.prefix(), hops(family, THREE)));
     let flows = &flows(family, "anything")[..2000];

@@ -163,7 +163,7 @@ fn linux_sees_what_rules_say() {
         "192.0.2.2 ConnectionRefusedError\n2001:db8:1::2 ConnectionRefusedError\n"
     );
     assert_eq!(connect(&site.inside, 82, 1, SHOPS), "192.0.2.2 TimeoutError\n2001:db8:1::2 TimeoutError\n");
-    // Errors, which Linux tells apart.
+    // Errors, which Linux distinguishes.
     for (address, said) in [(OFFICE[0], "Packet filtered"), (OFFICE[1], "Administratively prohibited")] {
         let why = ping(&site.outside, address).unwrap_err();
         assert!(why.contains(said), "{why}");

@@ -594,7 +594,7 @@ fn exceptions_cut_no_batches() {
 /// What is read of a router after some packets, and the frames that it sent.
 type Round = ([String; 6], Vec<(usize, Vec<u8>)>);
 
-/// A program is asked for at each batch, so what a handler writes holds for the next packet, whatever it does to the chain.
+/// A program is asked for at each batch, so what a handler writes holds for the next packet, even if it changes the chain.
 #[test]
 fn what_handlers_write_holds_at_once() {
     let text = format!(

@@ -75,7 +75,7 @@ fn check_with(what: &str, text: &str, make: &dyn Fn(&mut fastrand::Rng, usize) -
             router.check().unwrap_or_else(|why| panic!("{what}, burst {burst}, round {round}:\n{why}"));
         }
     }
-    // Whatever waits for answers gives up.
+    // Everything that waits for answers gives up.
     router.run(Duration::from_secs(120));
     router.collect();
     router.check().unwrap_or_else(|why| panic!("{what}, burst {burst}, at the end:\n{why}"));

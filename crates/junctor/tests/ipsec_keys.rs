@@ -197,7 +197,7 @@ fn tunnels_outlive_daemons_and_control_planes() {
     a.swanctl(&["--rekey", "--child", "net"]);
     let second = await_pair(&a, &b, &first);
 
-    // Both are killed: tunnels stay, and a new charon makes new ones beside them.
+    // Both are killed: tunnels stay, and a new charon adds new ones next to them.
     a.charon.kill();
     a.deployment.kill("keys");
     wait_for("the control plane", PATIENCE, || a.ctl(&["ipsec.count"]).trim() == "2").unwrap();

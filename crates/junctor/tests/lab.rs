@@ -66,7 +66,7 @@ fn bridge_writes_a_page_and_json() {
     assert!(ran.status.success(), "{errors}");
     let object: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
     assert_eq!(object["command"], "lab bridge");
-    // The study's figures are there whatever was measured.
+    // The study's figures are there for any measurement.
     let rows = object["tables"][0]["rows"].as_array().expect("rows");
     let of = |row: usize| [0, 2, 5].map(|cell| rows[row][cell]["text"].as_str().unwrap_or_default());
     assert_eq!((rows.len(), of(0), of(10)), (11, ["74", "329.0", "1147.1"], ["1518", "162.5", "162.5"]));
@@ -97,7 +97,7 @@ fn forwarding_writes_a_page_and_json() {
     assert!(ran.status.success(), "{errors}");
     let object: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
     assert_eq!(object["command"], "lab forwarding");
-    // The study's figures are there whatever was measured.
+    // The study's figures are there for any measurement.
     let rows = object["tables"][0]["rows"].as_array().expect("rows");
     let of = |row: usize| [0, 1, 3].map(|cell| rows[row][cell]["text"].as_str().unwrap_or_default());
     assert_eq!((rows.len(), of(0)), (8, ["64", "167.3", "341.4"]));

@@ -12,7 +12,7 @@ use std::process::Command;
 const ELEMENTS: usize = 120_000;
 /// Bytes of address space for each.
 const EACH: usize = 1500;
-/// What a process may map beside: packet memory, code, stacks, and what a vector has while it grows.
+/// What a process may map in addition: packet memory, code, stacks, and what a vector has while it grows.
 const BESIDE: usize = 400 << 20;
 /// Seconds of processor time.
 const TIME: u32 = 300;

@@ -310,7 +310,7 @@ fn labels_of_frr_reach_the_label_table() {
     frr.start(&fed.control, "staticd", "", &[]).unwrap();
     // FRR 8.4 sends labels when somebody connects, and not when they come.
     wait_for("FPM", PATIENCE, || fed.routes(&["--status"])["feeds"]["fpm"]["up"] == true).unwrap();
-    // staticd takes labels when zebra has told it that there is MPLS.
+    // staticd takes labels once zebra has reported to it that there is MPLS.
     let route = "ip route 10.7.0.0/16 10.0.2.2 label 30/31";
     let connect = || {
         frr.vtysh(&fed.control, &["configure terminal", "no fpm address", "fpm address 127.0.0.1"]).unwrap()

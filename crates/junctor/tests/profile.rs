@@ -396,7 +396,7 @@ fn what_cannot_be_done_is_said() {
         );
     };
     record(text(&missing), &["no/such/dir", "No such file"]);
-    // Rings too small for what is told.
+    // Rings too small for what is recorded.
     let (small, file) = (place.write("small.click", LINE), place.path("small.prof"));
     let run =
         ["--no-kernel", "--ring", "16", "--one-in", "1", "--", "-j", "1", "--control", "none", text(&small)];
@@ -432,7 +432,7 @@ fn a_recording_without_an_end_has_names() {
             );
             return;
         }
-        // All names are told once more at the end, behind the last events.
+        // All names are recorded once more at the end, behind the last events.
         let last = bytes.windows(4).rposition(|tag| tag == b"COMM").expect("names");
         let cut = Recording::read(&bytes[..last]).expect("a recording");
         assert!(cut.end.is_none());
@@ -514,7 +514,7 @@ fn a_recording_that_has_no_more_room_has_an_end() {
     assert!(std::fs::metadata(place.path("loss.pcapng")).is_ok_and(|m| m.len() > 1000));
 }
 
-/// A router that goes on until it is told, and its socket.
+/// A router that goes on until it is stopped, and its socket.
 struct Running {
     child: std::process::Child,
     socket: PathBuf,
@@ -543,7 +543,7 @@ impl Drop for Running {
     }
 }
 
-/// A recorder of this router that has begun, and whose recording has something to tell.
+/// A recorder of this router that has started, and whose recording has something to report.
 fn recorder(router: &Running, file: &Path, mode: &str) -> std::process::Child {
     let child = Command::new(env!("CARGO_BIN_EXE_junctor"))
         .args(["profile", "record", "--no-kernel", "--one-in", "1", "--time", "600s", "--mode", mode])

@@ -132,7 +132,7 @@ fn what_is_published_is_what_handlers_say() {
     assert_eq!(sum(&reading, "router.workers", "router"), Some(2));
     assert_eq!(sum(&reading, "router.configurations", "router"), Some(1));
     assert!(sum(&reading, "table.memory", "rt").is_some_and(|bytes| bytes > 0));
-    // All drops of the segment are those that the router tells, by element and reason.
+    // All drops of the segment are those that the router reports, by element and reason.
     let mut drops: Vec<String> = Vec::new();
     for ((metric, object, series), value) in reading.iter() {
         if metric.name == "element.drops" {

@@ -235,7 +235,7 @@ pub(super) fn watch() -> Result<(), Error> {
 }
 
 fn stop_all() {
-    // Nothing is started any more: whoever wants to must wait for this lock.
+    // Nothing is started any more: a thread that wants to must wait for this lock.
     let running = running();
     running.iter().for_each(|(pid, _)| ask_to_end(*pid));
     for (pid, directories) in &*running {

@@ -339,7 +339,7 @@ pub fn is_self_contained(text: &str) -> bool {
             }
             q @ (b'\'' | b'"') => {
                 let end = skip_quoted(s, i);
-                // Scanning again with a quote appended tells an unclosed part from one that ends with an escape.
+                // Scanning again with a quote appended distinguishes an unclosed part from one that ends with an escape.
                 if end == s.len() && !closes(s, i, q) {
                     return false;
                 }
@@ -373,8 +373,8 @@ fn closes(s: &[u8], i: usize, quote: u8) -> bool {
 
 /// Binds arguments to the parameters of a compound element, or `None` if they don't fit.
 ///
-/// `keywords` holds one entry for each parameter: `""` positional, `__REST__` whatever is left over, anything else
-/// the keyword that introduces the argument. Every positional and keyword parameter must be given.
+/// `keywords` holds one entry for each parameter: `""` for a positional one, `__REST__` for the remaining arguments, otherwise the keyword
+/// that introduces the argument. Every positional and keyword parameter must be given.
 #[must_use]
 pub(crate) fn assign<S: AsRef<str>>(args: &[S], keywords: &[&str]) -> Option<Vec<String>> {
     let positional = keywords.iter().take_while(|k| k.is_empty()).count();

@@ -42,7 +42,7 @@ pub struct Diagnostic {
     pub message: String,
     /// The place.
     pub span: Option<Span>,
-    /// Short text beside the place; may be empty.
+    /// Short text next to the place; may be empty.
     pub label: String,
     /// Further places and facts.
     pub notes: Vec<(Option<Span>, String)>,
@@ -95,7 +95,7 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the text beside the place.
+    /// Sets the text next to the place.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Diagnostic {
         self.label = label.into();

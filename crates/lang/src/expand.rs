@@ -21,7 +21,7 @@ use crate::variables::{Scope, expand};
 const MAX_DEPTH: usize = 128;
 /// A graph has at most this many nodes, among them three for each compound. A million elements fit if a compound has three or more.
 const MAX_NODES: usize = 1 << 21;
-/// Bytes of text that expansion may produce, beside a multiple of the source's own length.
+/// Bytes of text that expansion may produce, in addition to a multiple of the source's own length.
 const TEXT_BUDGET: usize = 16 << 20;
 
 /// A node of the graph under construction.

@@ -4,8 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where a library lies: as given if absolute, else beside the file that requires it, else in `conf` below or directly
-/// in a directory of the search path.
+/// Where a library lies: as given if absolute, else next to the file that requires it, else in `conf` below or directly in a directory of
+/// the search path.
 ///
 /// # Errors
 /// The paths that were tried in vain.

@@ -478,7 +478,7 @@ impl Parser<'_> {
                     .label("no element follows these ports"),
             );
         } else if position == 0 && !(self.nested() && first) || position > 0 {
-            // A token that ends the enclosing text stays for whoever waits for it.
+            // A token that ends the enclosing text stays for the caller that waits for it.
             if !matches!(token.kind, TokenKind::Char('}' | ')' | ';') | TokenKind::DoubleBar | TokenKind::End)
             {
                 self.next();

@@ -67,7 +67,7 @@ struct Resolver<'a> {
     sources: &'a mut SourceMap,
     sink: &'a mut Sink,
     options: &'a Options,
-    /// Classes of the engine; empty if not told.
+    /// Classes of the engine; empty if not given.
     known: foldhash::HashSet<&'a str>,
     program: Program,
     /// Classes defined by the configuration, as seen from here.

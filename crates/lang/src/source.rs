@@ -31,7 +31,7 @@ impl Span {
     }
 }
 
-/// Where a span starts, as a person is told it.
+/// Where a span starts, as it is reported to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// File name, after line directives.

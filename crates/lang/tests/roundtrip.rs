@@ -99,8 +99,8 @@ fn graphs() -> impl Strategy<Value = Graph> {
     )
 }
 
-/// A chain of connections written with every convenience, and beside it the connections it must come to, worked out
-/// from the writing rather than by the parser's rules.
+/// A chain of connections written with every convenience, with the connections that it must come to. These are worked out from the writing
+/// rather than by the parser's rules.
 #[derive(Clone, Debug)]
 enum Link {
     /// `-> x :: X`
@@ -246,7 +246,7 @@ proptest! {
             TestCaseError::fail(format!("{text}\n{}", render(&parsed.diagnostics, &parsed.sources, false)))
         })?;
         prop_assert_eq!(essence(&graph), essence(second), "{}", text);
-        // Told which classes exist, the reader comes to the same.
+        // Given the classes that exist, the reader comes to the same.
         let classes = graph.elements.iter().map(|e| e.class.to_string()).collect();
         let told = load_str("test", &text, &Options { classes, ..Options::default() });
         prop_assert_eq!(told.graph.as_ref().map(essence), Some(essence(&graph)), "{}", text);

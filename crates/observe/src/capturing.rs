@@ -32,7 +32,7 @@ struct Common {
     left: AtomicU64,
     /// Until when packets are captured, in cycles of the time stamp counter.
     until: AtomicU64,
-    /// Packets that were seen but not told, by place.
+    /// Packets that were seen but not reported, by place.
     lost: Vec<AtomicU64>,
     /// Packets that came when none was left to be captured: they are lost, too, if some turn out to be.
     skipped: Vec<AtomicU64>,
@@ -61,7 +61,7 @@ impl Common {
         self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
-    /// So many that were taken have not come to be told: as many others are to be captured.
+    /// So many packets that were taken could not be reported: as many others are to be captured.
     fn give_back(&self, n: u64) {
         if self.left.fetch_add(n, Relaxed) == 0 {
             for (lost, skipped) in self.lost.iter().zip(&self.skipped) {
@@ -177,7 +177,7 @@ pub(super) struct Capturing {
     common: Arc<Common>,
     /// Names of the places; the first is that of drops.
     slots: Vec<String>,
-    /// Places and kinds of packets (whether they begin with IP) that have been told as interfaces.
+    /// Places and kinds of packets (whether they begin with IP) that have been reported as interfaces.
     interfaces: Vec<(usize, bool)>,
     waiting: Vec<Waiting>,
     /// How many of those have waited for long enough.
@@ -227,7 +227,7 @@ impl Capturing {
         Ok(self.slots.len() - 1)
     }
 
-    /// The number of an interface, told the first time.
+    /// The number of an interface, which is reported the first time.
     fn interface(&mut self, slot: usize, ip: bool, lines: &mut Vec<Line>) -> u32 {
         if let Some(known) = self.interfaces.iter().position(|i| *i == (slot, ip)) {
             return known as u32;
@@ -376,7 +376,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes of so many packets, 10 cycles apart from 0 on, where so many find room to be told; how many are told, and lost.
+    /// Captures so many packets, 10 cycles apart from 0 on, with room to report so many. Returns how many are reported, and lost.
     fn captured(count: Option<u64>, until: u64, packets: u64, room: usize) -> (usize, u64) {
         let (seen, gathered) = sync_channel(room);
         let common = Arc::new(Common::new(count));

@@ -75,7 +75,7 @@ fn meet_stray(observation: &Observation<'_>) {
         What::Dropped(_) | What::Replaced | What::Taken | What::Unknown => {
             Numbers::meet(observation.number, observation.id, true);
         }
-        // This may be told late, when others have brought it to its end.
+        // This may be reported late, when others have brought it to its end.
         What::Held | What::Lost(..) => {}
     }
 }
@@ -86,7 +86,7 @@ pub(super) struct Following {
     at: Option<String>,
     common: Arc<Common>,
     teller: Option<Teller>,
-    /// Packets of which it is known that they were passed over, and whether that has been told since one began or ended.
+    /// Packets known to have been passed over, and whether that has been reported since one began or ended.
     passed_over: u64,
     full: bool,
 }
@@ -178,7 +178,7 @@ struct Followed {
     alive: BTreeMap<usize, Copy>,
 }
 
-/// How an element is done with a packet that is neither dropped nor part of another, if it or its class tells.
+/// How an element is done with a packet that is neither dropped nor part of another, if it or its class says so.
 fn taken(info: &engine::ElementInfo, note: String) -> String {
     let how = match info.class.name {
         "ToDevice" => "handed to device",
@@ -218,8 +218,8 @@ impl Teller {
     pub(super) fn tell(&mut self, seen: Seen, lines: &mut Vec<Line>) -> bool {
         let Teller { shared, packets, by_number } = self;
         let Some(info) = shared.elements.get(seen.element) else { return false };
-        // A worker that was interrupted tells late that it has let go of a packet, which others may have brought to its end meanwhile. And one that was
-        // held since before may have had the number of this.
+        // A worker that was interrupted reports late that it has let go of a packet, which others may have brought to its end meanwhile. A
+        // packet held since before may have had this packet's number.
         let known = |f: &Followed| f.alive.contains_key(&seen.id);
         if matches!(seen.what, What::Held | What::Replaced) && !by_number.get(&seen.number).is_some_and(known)
         {
@@ -272,7 +272,7 @@ impl Teller {
         true
     }
 
-    /// Tells of what has not come to an end.
+    /// Reports what has not come to an end.
     fn left(&self, lines: &mut Vec<Line>) {
         for followed in self.by_number.values() {
             let places = followed.alive.values().map(|copy| copy.place.clone());

@@ -8,7 +8,7 @@ use packet::followed::NUMBERS;
 
 /// Those that packets have at the moment, a bit for each; none is 0.
 static TAKEN: AtomicU8 = AtomicU8::new(1);
-/// Those of packets that were still somewhere when whoever followed them ended.
+/// Those of packets that were still somewhere when the session that followed them ended.
 static LEFT: AtomicU8 = AtomicU8::new(0);
 /// These packets, by number and id, as far as is known.
 static STRAYS: Mutex<Vec<(u8, usize)>> = Mutex::new(Vec::new());
@@ -50,7 +50,7 @@ impl Numbers {
         TAKEN.load(Relaxed) == u8::MAX
     }
 
-    /// How many others have who follow packets, and how many are of packets that were still somewhere when whoever followed them ended.
+    /// How many numbers belong to others who follow packets, and how many to packets that were still somewhere when their session ended.
     pub fn elsewhere(&self) -> (u32, u32) {
         let (others, left) = (TAKEN.load(Relaxed) & !self.mine() & !1, LEFT.load(Relaxed));
         ((others & !left).count_ones(), (others & left).count_ones())
@@ -72,8 +72,8 @@ impl Numbers {
         self.mine() & 1 << number != 0
     }
 
-    /// Gives all back but those of packets that are still somewhere, which are told by number and id. Each of these is given back when it is
-    /// [found](Numbers::meet) that its packet has gone.
+    /// Gives all back but those of packets that are still somewhere, which are passed by number and id. Each of these is given back when it
+    /// is [found](Numbers::meet) that its packet has gone.
     pub fn end(&self, kept: impl Iterator<Item = (u8, usize)>) {
         let mut strays = strays();
         let before = strays.len();
@@ -89,8 +89,8 @@ impl Numbers {
         LEFT.load(Relaxed) != 0
     }
 
-    /// A packet with this id was seen, with its number if it has one, and whether it ended there: whoever had the id before under another number has
-    /// gone unseen. A number that no packet has any more is given back.
+    /// A packet with this id was seen, with its number if it has one, and whether it ended there. An earlier packet that had the id under
+    /// another number has gone unseen. A number that no packet has any more is given back.
     pub fn meet(number: u8, id: usize, ends: bool) {
         let left = LEFT.load(Relaxed);
         let mut strays = strays();

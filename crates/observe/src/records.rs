@@ -37,7 +37,7 @@ pub enum Order {
         /// Of this session.
         session: u64,
     },
-    /// End a session; what was seen until then can be fetched until its end is told.
+    /// End a session; what was seen until then can be fetched until its end is reported.
     Stop {
         /// The session.
         session: u64,
@@ -69,7 +69,7 @@ pub struct Capture {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
 pub enum Line {
-    /// A session has begun.
+    /// A session has started.
     Session {
         /// Its key.
         session: u64,
@@ -92,10 +92,10 @@ pub enum Line {
     Full {
         /// How many of these are others' who follow packets.
         others: u32,
-        /// And how many were still in the router when whoever followed them ended.
+        /// And how many were still in the router when the session that followed them ended.
         left: u32,
     },
-    /// Packets come from a place that was not told before.
+    /// Packets come from a place that was not reported before.
     Interface {
         /// Its number, from 0.
         interface: u32,
@@ -119,14 +119,14 @@ pub enum Line {
         /// What there is to say about it.
         comment: String,
     },
-    /// Packets of an interface were seen and not told.
+    /// Packets of an interface were seen and not reported.
     Lost {
         /// The interface.
         interface: u32,
         /// How many.
         lost: u64,
     },
-    /// Something that whoever looks on has to know.
+    /// Something that the observer has to know.
     Note {
         /// It.
         text: String,
@@ -145,7 +145,7 @@ pub enum Line {
 pub struct Step {
     /// Which of the packets, from 1.
     pub packet: u64,
-    /// Tells copies apart, from 1 for each packet.
+    /// Distinguishes copies, from 1 for each packet.
     pub copy: u64,
     /// In nanoseconds since the epoch.
     pub time_ns: u64,

@@ -99,7 +99,7 @@ pub(super) trait SessionKind: Send {
     /// All observations up to now have been reported.
     fn told(&mut self, _lines: &mut Vec<Line>) {}
 
-    /// So many packets that it has told of were not said, because nobody fetches them in time.
+    /// So many packets that it has reported were not sent, because nobody fetches them in time.
     fn unsaid(&self, _packets: u64) {}
 
     /// Whether nothing more is to be seen.

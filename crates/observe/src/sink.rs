@@ -117,7 +117,7 @@ pub struct Sink {
     kept: Option<Rc<Cell<u64>>>,
     /// How many had come when each file began that is still there.
     begun: VecDeque<u64>,
-    /// Whoever read it has gone.
+    /// The reader has gone.
     closed: bool,
 }
 

@@ -38,7 +38,7 @@ const MOST_PACKETS: usize = 1000;
 /// Bytes that are kept of a packet: all.
 const SNAP: u32 = 65_535;
 
-/// The file of the packets concerned, beside that of the recording.
+/// The file of the packets concerned, next to that of the recording.
 ///
 /// # Errors
 /// It would be the same file.
@@ -146,7 +146,7 @@ impl Armed {
         Ok(armed)
     }
 
-    /// For a router that runs, and is watched when the recording has begun.
+    /// For a router that runs, and is watched when the recording has started.
     ///
     /// # Errors
     /// What is waited for cannot be seen.

@@ -64,7 +64,7 @@ pub fn watch_ended(why: Failure) -> Failure {
     }
 }
 
-/// Tells when somebody interrupts. Who does it again does not want to wait for what is in order.
+/// Reports when somebody interrupts. A user who does it again does not want to wait for an orderly end.
 pub fn interrupts() -> Receiver<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let (interrupt, interrupted) = channel();

@@ -166,7 +166,7 @@ impl Memory {
             small: Spill::new(frames, true),
             jumbo: Spill::new(jumbo, false),
         };
-        // SAFETY: `metas` has room for `frames + jumbo` descriptors and `buffers` for the frames that they are told
+        // SAFETY: `metas` has room for `frames + jumbo` descriptors and `buffers` for the frames that they get
         // to own; nobody else knows them yet.
         unsafe {
             memory.small.fill(metas, buffers, frames, config.frame_size);

@@ -183,7 +183,7 @@ impl Meta {
         self.rest.owner = next.map_or(std::ptr::null_mut(), NonNull::as_ptr);
     }
 
-    /// Takes a frame out of its chain of free frames, and tells which one is next in it.
+    /// Takes a frame out of its chain of free frames, and returns the next one in it.
     ///
     /// It takes the pointer by which the frame goes on, as `owner` must outlive any reference to it.
     ///
@@ -323,7 +323,7 @@ impl Packet {
         };
         let m = self.meta_mut();
         let first = m.buf.wrapping_add(off);
-        // SAFETY: these fields are the rest of the descriptor's first line, as asserted beside `Begin`, and ours.
+        // SAFETY: these fields are the rest of the descriptor's first line, as asserted next to `Begin`, and ours.
         unsafe { (&raw mut *m).cast::<u8>().add(BEGIN).cast::<Begin>().write(begin) };
         first
     }
@@ -383,7 +383,7 @@ impl Packet {
     #[inline]
     pub fn data(&self) -> &[u8] {
         let m = self.meta();
-        // SAFETY: `off + len` never exceeds the buffer, and whoever shares the buffer only reads it.
+        // SAFETY: `off + len` never exceeds the buffer, and all packets that share the buffer only read it.
         unsafe { std::slice::from_raw_parts(m.buf.add(m.off as usize), m.len as usize) }
     }
 
@@ -555,7 +555,7 @@ impl Packet {
         }
     }
 
-    /// A second packet over the same bytes, with the same annotations; whoever writes first copies.
+    /// A second packet over the same bytes, with the same annotations; the first writer copies.
     /// `None` when packet memory is exhausted.
     pub fn share(&mut self) -> Option<Packet> {
         let mut clone = Packet::start(pool::take_small()?, self.headroom(), self.len());

@@ -383,7 +383,7 @@ pub(crate) fn release(meta: NonNull<Meta>) {
     }
 }
 
-/// Takes up to `n` free ordinary frames to the front of `to`; returns how many. They are frames only: to be begun before
+/// Takes up to `n` free ordinary frames to the front of `to`; returns how many. They are frames only: to be started before
 /// anybody else sees them.
 #[inline]
 pub(crate) fn take_small_into(to: &mut [MaybeUninit<Packet>], n: usize) -> usize {

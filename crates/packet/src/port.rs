@@ -178,7 +178,7 @@ pub trait Device: Send + Sync {
     }
 
     /// How often the link was lost since the device was opened: also where it came back, or another interface took its name, before
-    /// anybody looked. Whatever was learnt behind it before may be wrong. `None` where links are never lost.
+    /// anybody looked. What was learnt behind it before may be wrong. `None` where links are never lost.
     fn breaks(&self) -> Option<u64> {
         None
     }
@@ -237,7 +237,7 @@ pub trait RxQueue: Send {
         false
     }
 
-    /// Delivers all packets again, whatever [`RxQueue::narrow`] was told.
+    /// Delivers all packets again, after any [`RxQueue::narrow`].
     fn widen(&mut self) {}
 
     /// Descriptor that becomes readable when packets wait; `None` when there is nothing to wait for.
@@ -269,7 +269,7 @@ pub trait TxQueue: Send {
     /// send for now.
     fn flush(&mut self) {}
 
-    /// Whether the device has not begun to send all that it took, and will not before [`TxQueue::flush`] is called again: a while
+    /// Whether the device has not started to send all that it took, and will not before [`TxQueue::flush`] is called again: a while
     /// later, for it has no room at present.
     fn lags(&self) -> bool {
         false

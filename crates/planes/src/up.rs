@@ -103,7 +103,7 @@ pub trait Host: Sync {
     fn guest(&self, file: &Path) -> Vec<String>;
     /// The program's own file.
     fn path(&self) -> &Path;
-    /// Tells people.
+    /// Informs people.
     fn say(&self, text: &str);
     /// Shows a line that a plane printed.
     fn show(&self, plane: &str, line: &str);

@@ -40,7 +40,7 @@ enum Way {
     Trafgen,
 }
 
-/// A program and whatever it has started, until this is dropped.
+/// A program and everything that it has started, until this is dropped.
 struct Running(Child);
 
 impl Drop for Running {

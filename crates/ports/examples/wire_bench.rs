@@ -189,7 +189,7 @@ impl Candidate {
     }
 }
 
-/// Forwards from d0 to d1 until told to stop.
+/// Forwards from d0 to d1 until asked to stop.
 fn forward(rig: &Rig, method: &str, stop: &AtomicBool) -> Result<(), Failure> {
     pin(1);
     let provider = SystemProvider::new();

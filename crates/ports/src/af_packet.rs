@@ -175,7 +175,7 @@ impl PacketDevice {
         Ok(())
     }
 
-    /// Where further addresses of the interface are told.
+    /// Where further addresses of the interface are reported.
     pub(crate) fn ask_for_aliases(&self, aliases: Arc<Aliases>) {
         let _ = self.shared.aliases.set(aliases);
     }

@@ -220,7 +220,7 @@ impl XdpDevice {
         if spec.urgent { shared.part() } else { Ok(()) }
     }
 
-    /// Where further addresses of the interface are told.
+    /// Where further addresses of the interface are reported.
     pub(crate) fn ask_for_aliases(&self, aliases: Arc<Aliases>) {
         let _ = self.shared.aliases.set(aliases);
     }

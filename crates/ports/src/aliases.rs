@@ -71,7 +71,7 @@ impl Teller {
         Teller { aliases, told: (None, Vec::new()), aside: Aside::default() }
     }
 
-    /// Tells which addresses there are now over the twin of interface `ifindex`.
+    /// Reports which addresses there are now over the twin of interface `ifindex`.
     pub(crate) fn tell(&mut self, ifindex: Option<u32>, macs: impl Iterator<Item = [u8; 6]>) {
         let mut macs: Vec<[u8; 6]> = macs.take(MOST).collect();
         macs.sort_unstable();
@@ -80,7 +80,7 @@ impl Teller {
             return;
         }
         if self.aside.is_busy() {
-            // Its result counts for nothing, but there is one thread at a time; the next look tells.
+            // Its result counts for nothing, but there is one thread at a time; the next look reports the addresses.
             let _ = self.aside.look(|| Ok(()));
             return;
         }

@@ -206,7 +206,7 @@ fn load_bound(
     unsafe { call(PROG_LOAD, &attributes) }.map(owned)
 }
 
-/// The kernel's function that tells of a VLAN tag kept beside a frame, by its number in the kernel's own type information
+/// The kernel's function that reads a VLAN tag kept next to a frame, by its number in the kernel's own type information
 /// (Linux 6.8).
 pub(crate) fn tag_function() -> Option<u32> {
     static FOUND: OnceLock<Option<u32>> = OnceLock::new();
@@ -214,7 +214,7 @@ pub(crate) fn tag_function() -> Option<u32> {
 }
 
 /// The XDP program: redirect to the socket of the packet's receive queue, and let the kernel have it where there is
-/// none. With `tags`, the [function](tag_function) that tells of a tag and the interface to ask it of, a VLAN tag that is kept beside
+/// none. With `tags`, the [function](tag_function) that reads a tag and the interface to ask it of, a VLAN tag that is kept next to
 /// the frame is put into it first. With `urgent`, the kernel has [urgent packets](crate::urgent).
 pub(crate) fn redirect_program(
     map: &XskMap,

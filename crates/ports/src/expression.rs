@@ -143,7 +143,7 @@ fn place(expression: &str, why: &str, refused: impl Fn(&str) -> Option<String>) 
     Some(bad.map_or(", it ends too early".to_owned(), |(word, _)| format!(", at '{word}'")))
 }
 
-/// The program to be run by the kernel, which sees a frame before we do: a VLAN tag lies beside the frame, so what has one
+/// The program to be run by the kernel, which sees a frame before we do: a VLAN tag lies next to the frame, so what has one
 /// passes, to be judged when the tag is back in its place.
 pub(crate) fn for_kernel(filter: &Filter) -> Vec<libc::sock_filter> {
     const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;

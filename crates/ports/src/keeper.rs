@@ -19,7 +19,7 @@ pub trait Keeper: Send + Sync {
 /// The first descriptor that a manager hands over (sd_listen_fds(3)).
 const FIRST: i32 = 3;
 
-/// Descriptors that whoever started this process handed over, with their names: `LISTEN_FDS` and `LISTEN_FDNAMES`, as systemd does.
+/// Descriptors that the starter of this process handed over, with their names: `LISTEN_FDS` and `LISTEN_FDNAMES`, as systemd does.
 /// They are given out once.
 pub fn inherited() -> Vec<(String, OwnedFd)> {
     static TAKEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);

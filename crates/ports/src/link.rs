@@ -263,7 +263,7 @@ pub(crate) struct Watch {
     bound: AtomicU32,
     downs: AtomicU64,
     breaks: AtomicU64,
-    /// What the kernel tells of itself; `None` where it tells nothing.
+    /// What the kernel reports by itself; `None` where it reports nothing.
     events: Option<LinkEvents>,
     address_events: Option<AddressEvents>,
     seen: Mutex<Seen>,
@@ -345,7 +345,7 @@ impl Watch {
     /// Asks also what the kernel has over the interface.
     pub(crate) fn with_uppers(mut self) -> Watch {
         self.address_events = AddressEvents::new().ok();
-        // Where the kernel tells nothing, there is nothing over it.
+        // Where the kernel reports nothing, there is nothing over it.
         let _ = self.events.as_ref().map(LinkEvents::ask_for_all);
         let _ = self.address_events.as_ref().map(AddressEvents::ask_for_all);
         self
@@ -386,7 +386,7 @@ impl Watch {
         link
     }
 
-    /// Takes note of what the kernel has told since the last look.
+    /// Takes note of what the kernel has reported since the last look.
     fn hear(&self, seen: &mut Seen) {
         let Some(events) = &self.events else { return };
         let whole = events.read(|event| {

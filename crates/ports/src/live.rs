@@ -59,7 +59,7 @@ impl Generator {
     }
 }
 
-/// Drops whatever an interface receives, behind packet sockets and before the kernel's own protocols, for as long as
+/// Drops all frames that an interface receives, behind packet sockets and before the kernel's own protocols, for as long as
 /// it lives.
 #[derive(Debug)]
 pub struct Sink {
@@ -76,8 +76,8 @@ impl Sink {
     }
 }
 
-/// Puts VLAN tags on whatever the kernel sends from an interface and takes them off whatever it receives there, for as long as it
-/// lives. The outermost tag is kept beside the frame, as the kernel's own VLAN interfaces do.
+/// Puts VLAN tags on all frames that the kernel sends from an interface and takes them off those that it receives there, for as long
+/// as it lives. The outermost tag is kept next to the frame, as the kernel's own VLAN interfaces do.
 #[derive(Debug)]
 pub struct Tagger {
     _links: [OwnedFd; 2],
@@ -93,7 +93,7 @@ impl Tagger {
     }
 }
 
-/// Counts and drops whatever an interface with one receive queue receives, in its driver's own hook: nothing costs a receiver less.
+/// Counts and drops all frames of an interface with one receive queue, in its driver's own hook: nothing costs a receiver less.
 #[derive(Debug)]
 pub struct HookSink {
     counter: Map,

@@ -94,7 +94,7 @@ impl Inbox {
         }
         if !self.armed.load(Ordering::Relaxed) {
             let mut count = 0u64;
-            // Whatever rang until now announced packets that have been taken.
+            // All events until now announced packets that have been taken.
             // SAFETY: writes the eight bytes of `count`.
             unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
             self.armed.store(true, Ordering::Relaxed);
@@ -269,8 +269,8 @@ impl MemoryPort {
     }
 }
 
-/// Marks a queue as taken for as long as it lives, and keeps its device open: whoever opens a device of this name
-/// meanwhile gets the same one, also when nobody but its queues is left.
+/// Marks a queue as taken for as long as it lives, and keeps its device open: opening a device of this name
+/// meanwhile gives the same one, also when nobody but its queues is left.
 pub(crate) struct Taken {
     flag: Arc<AtomicBool>,
     _device: Option<Arc<dyn Device>>,
@@ -576,7 +576,7 @@ impl RxQueue for ReplayRx {
         if self.left != u64::MAX {
             self.left -= n as u64;
         }
-        // Those of the whole rotation: whoever finds a group among them looks for himself.
+        // Those of the whole rotation: a caller that finds a group among them looks for itself.
         (n, self.templates.first_bytes)
     }
 

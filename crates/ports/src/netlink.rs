@@ -34,7 +34,7 @@ pub(crate) const ADDRESS_HEADER: usize = 8;
 /// Room for some messages of the kernel's, which are seldom longer than 2 KiB.
 const BUFFER: usize = 32 * 1024;
 
-/// What a message tells of an interface.
+/// What a message reports about an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkEvent {
     pub(crate) index: u32,
@@ -57,7 +57,7 @@ pub(crate) struct LinkEvents(OwnedFd);
 #[derive(Debug)]
 pub(crate) struct AddressEvents(OwnedFd);
 
-/// What a message tells of an address.
+/// What a message reports about an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressEvent {
     pub(crate) index: u32,

@@ -82,7 +82,7 @@ mod tests {
         })
         .unwrap();
         assert_eq!(buffer[..100], frame);
-        // It is not told of what it sent itself, and what does not fit is not cut.
+        // It does not receive what it sent itself, and what does not fit is not cut.
         assert_eq!(here.receive(&mut buffer, Duration::ZERO).unwrap(), None);
         here.send(&frame).unwrap();
         assert_eq!(there.receive(&mut buffer[..50], Duration::from_secs(60)).unwrap(), None);

@@ -26,7 +26,7 @@ use crate::sys::{Aside, Counters, coarse_ms};
 const LOOK_EVERY_MS: u64 = 100;
 /// Bytes of a packet that is rather lent than copied, at least: a shorter one is copied sooner than its frame comes back.
 const LEND_BYTES: usize = 256;
-/// Time between looks while nothing comes or goes: whoever serves the domain may have been replaced.
+/// Time between looks while nothing comes or goes: the server of the domain may have been replaced.
 const TEND_EVERY: Duration = Duration::from_millis(200);
 /// Empty looks before the receiver announces that it sleeps: after that each packet that comes costs the sender a system call.
 const AWAKE: u32 = 500;
@@ -202,7 +202,7 @@ enum Wants {
     Fresh(Role),
 }
 
-/// Attaches again where that is needed, beside the worker.
+/// Attaches again where that is needed, on a thread next to the worker.
 struct Tended<T> {
     planes: Arc<Planes>,
     endpoint: String,

@@ -173,7 +173,7 @@ impl SystemProvider {
 
     /// Opens a network interface by the driver asked for, or by the best that works: AF_XDP in the driver's own hook,
     /// else a packet socket. The kernel's generic XDP hook is slower than either, so it is taken only when asked for.
-    /// Nor is the interface of the host's default route taken from the kernel unasked: whoever is logged in over it
+    /// Nor is the interface of the host's default route taken from the kernel unasked: users who are logged in over it
     /// would be cut off.
     fn open_interface(&self, spec: &Spec, method: Option<Method>) -> Result<Arc<dyn Device>, Error> {
         let mut why = if method.is_some() { "as METHOD says".to_owned() } else { String::new() };

@@ -41,7 +41,7 @@ pub(crate) fn set_option<T>(fd: &impl AsRawFd, level: i32, name: i32, value: &T)
 pub(crate) fn get_option<T: Plain>(fd: &impl AsRawFd, level: i32, name: i32) -> io::Result<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes; `T: Plain`, so zeros and whatever it writes are valid values.
+    // SAFETY: the kernel writes at most `len` bytes; `T: Plain`, so zeros and all bytes that it writes are valid values.
     unsafe {
         check(libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &mut len))?;
         Ok(value.assume_init())
@@ -168,13 +168,13 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever holds pointers into it holds `self`.
+        // SAFETY: the mapping is ours, and every holder of pointers into it holds `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
 /// A descriptor that is readable when the socket behind it is, and stays the same when that socket is replaced by
-/// another: whoever waits on a queue need not know that its interface vanished and returned.
+/// another: a thread that waits on a queue need not know that its interface vanished and returned.
 #[derive(Debug)]
 pub(crate) struct Doorbell(OwnedFd);
 
@@ -202,8 +202,8 @@ impl Doorbell {
     }
 }
 
-/// What may take the kernel long (closing and opening sockets of an interface that came back: it waits for locks that other programs
-/// hold, and for whoever used a queue before), done by a thread beside the worker, whose other ports go on meanwhile.
+/// Work that may take the kernel long, done by a thread next to the worker, whose other ports go on meanwhile. An example is closing
+/// and opening sockets of an interface that came back. That waits for locks that other programs hold, and for the former user of a queue.
 pub(crate) struct Aside<T>(Option<mpsc::Receiver<T>>);
 
 impl<T> Default for Aside<T> {
@@ -213,7 +213,7 @@ impl<T> Default for Aside<T> {
 }
 
 impl<T: Send + 'static> Aside<T> {
-    /// The result of what was begun, if it is there; begins `work` if nothing is under way.
+    /// The result of the started work, if it is there; starts `work` if nothing is under way.
     pub(crate) fn look(&mut self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         if let Some(under_way) = &self.0 {
             match under_way.try_recv() {

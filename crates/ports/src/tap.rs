@@ -209,7 +209,7 @@ impl Tap {
         self.twin.as_ref().map(|twin| twin.name())
     }
 
-    /// Where the addresses of macvlans over it are told.
+    /// Where the addresses of macvlans over it are reported.
     pub(crate) fn tell_aliases(&self, aliases: Arc<Aliases>) {
         let _ = self.aliases.set(aliases);
     }
@@ -231,7 +231,7 @@ fn resemble(mac: &mut Option<[u8; 6]>, mtu: &mut Option<usize>, twin: &str) -> i
 }
 
 /// Makes a tap in another network namespace, which a thread of its own enters: interfaces and sockets belong to the
-/// namespace in which they were made, whoever uses them.
+/// namespace in which they were made, for any user.
 fn in_namespace(
     netns: &str,
     spec: &TapSpec,
@@ -454,15 +454,15 @@ struct Twin {
 }
 
 impl Twin {
-    /// Tells the interface's driver which addresses the kernel has on macvlans over the tap.
+    /// Reports to the interface's driver which addresses the kernel has on macvlans over the tap.
     fn tell(&mut self, tap: &Watch) {
         if let Some(teller) = &mut self.teller {
             teller.tell(self.watch.index(), tap.upper_macs().into_iter());
         }
     }
 
-    /// Gives the tap the carrier that the interface has. One that was lost and found meanwhile is lost here, too, so that whoever
-    /// listens to the kernel hears of it.
+    /// Gives the tap the carrier that the interface has. A carrier that was lost and found meanwhile is lost here, too, so that
+    /// listeners to the kernel hear of it.
     #[cold]
     fn follow(&mut self, tap: &OwnedFd) -> io::Result<()> {
         let (breaks, carrier) = (self.watch.breaks(), self.watch.state() == Link::Up);

@@ -68,7 +68,7 @@ fn check_return(method: &str) {
         path.passes(&rig);
         assert_eq!(devices[i].link(), Link::Up);
     }
-    // Whoever waits on the queue waits on the same descriptor as before, and is woken.
+    // A thread that waits on the queue waits on the same descriptor as before, and is woken.
     assert_eq!(path.rx.fd(), Some(fd));
     let mut batch = Batch::new();
     wait_for("silence", PATIENCE, || path.rx.receive(&mut batch, 64) == 0 && !readable(fd)).unwrap();

@@ -23,8 +23,8 @@ pub struct Costs {
     pub(crate) batches: IndexVec<ElementId, Vec<f64>>,
     /// What the tasks of each element put into queues and took out of them where that was looked at, by index.
     pub(crate) handed: IndexVec<ElementId, Vec<(ElementId, engine::Handed)>>,
-    /// How many times as much a packet costs on each of two cores that share nothing as on the first alone, if there are two. Cores
-    /// differ: whoever else uses a machine uses one of them more.
+    /// How many times as much a packet costs on each of two cores that share nothing as on the first alone, if there are two. Cores differ:
+    /// other programs on the machine use one of them more.
     pub(crate) together: Option<[f64; 2]>,
     /// What two workers pay that take turns, if that was tried.
     pub(crate) in_turn: Option<InTurn>,

@@ -124,7 +124,7 @@ impl Trial {
         Costs::new(&self.one.report(), self.one.sent(), Measures { in_turn, ..measures }, self.in_proportion)
     }
 
-    /// What the model predicts of each round from what that round measured, beside its rate with so many workers.
+    /// What the model predicts of each round from what that round measured, with its measured rate with so many workers.
     pub fn against(&self, shared: &Shared, workers: usize) -> Option<Against> {
         let at = self.checks.iter().position(|c| c.0 == workers)?;
         let handoff = self.handoff();
@@ -155,7 +155,7 @@ impl Trial {
     }
 }
 
-/// Predictions beside measurements, round by round.
+/// Predictions compared with measurements, round by round.
 pub struct Against(Vec<[f64; 2]>);
 
 impl Against {
@@ -225,8 +225,8 @@ impl TwoRuns {
     }
 }
 
-/// How long workers took that went in turn. Each is busy all the time, by working or by waiting for its turn; one that lost its processor
-/// for a while was waited for, so the least tells.
+/// How long workers took that went in turn. Each is busy all the time, by working or by waiting for its turn. One that lost its processor
+/// for a while was waited for, so the least counts.
 fn least_ns(runs: &[Run]) -> f64 {
     runs.iter().map(Run::least_ns).fold(f64::INFINITY, f64::min)
 }

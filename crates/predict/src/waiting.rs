@@ -7,8 +7,8 @@
 //! operational analysis, Denning and Buzen 1978). The section of a batch is nearly constant, and what lies between two of them is not. For two
 //! workers and one element that case is exact here. For more, the rate is taken to lie as far between the extremes as it does then.
 
-/// What so many workers together reach of the rate that they would have if none waited: `own` is what a packet costs each of them
-/// beside what it holds, `held` what it costs in each element that serves one at a time.
+/// The share that so many workers reach of the rate that they would have if none waited. `own` is what a packet costs each worker apart
+/// from what it holds; `held` is what it costs in each element that serves one at a time.
 pub(super) fn share_of_free(workers: usize, own: f64, held: &[f64]) -> f64 {
     let all = own + held.iter().sum::<f64>();
     if workers < 2 || all <= 0.0 {

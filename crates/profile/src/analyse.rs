@@ -73,13 +73,13 @@ pub struct Report {
     pub elements: Vec<Element>,
     /// Queues that were used.
     pub queues: Vec<Queue>,
-    /// Locks that were told of.
+    /// Locks that were recorded.
     pub locks: Vec<Lock>,
     /// Dropped packets.
     pub drops: Vec<Drops>,
     /// The longest that something stood still.
     pub stalls: Vec<Stall>,
-    /// What happens seldom, or only the kernel tells of.
+    /// What happens seldom, or only the kernel reports.
     pub rare: Vec<Rare>,
 }
 

@@ -81,7 +81,7 @@ impl Reasons {
         Reasons { sleeps, open: HashMap::new() }
     }
 
-    /// To be told of all events, in order.
+    /// Takes every event, in order.
     pub(crate) fn see(&mut self, event: &KernelEvent) {
         let begun = match event.kind {
             KernelKind::FutexBegin | KernelKind::ContentionBegin => {
@@ -91,7 +91,7 @@ impl Reasons {
             KernelKind::ContentionEnd => KernelKind::ContentionBegin,
             _ => return,
         };
-        // A lost end leaves its beginning behind: what was begun within it is over, too.
+        // A lost end leaves its beginning behind: events that started within it are over, too.
         if let Some(open) = self.open.get_mut(&event.thread)
             && let Some(at) = open.iter().rposition(|kind| *kind == begun)
         {

@@ -218,8 +218,8 @@ impl<W: Write> Writer<W> {
 }
 
 impl Writer<File> {
-    /// Makes room for so many bytes at the end of a file that takes no more: removes what was begun and not ended, and the last sections of events, with
-    /// all behind them. Returns how many events of threads and of the kernel these had.
+    /// Makes room for so many bytes at the end of a file that is full. It removes what was started and not ended, and the last sections of
+    /// events, with all behind them. Returns how many events of threads and of the kernel these had.
     ///
     /// # Errors
     /// What the file says.

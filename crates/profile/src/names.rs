@@ -134,7 +134,7 @@ pub struct End {
     pub lost: Vec<u64>,
     /// Kernel events lost.
     pub lost_kernel: u64,
-    /// Kernel events that gave way to later ones, or had no room beside earlier ones, where the mode has it so.
+    /// Kernel events that gave way to later ones, or for which earlier ones left no room, where the mode has it so.
     pub over_kernel: u64,
     /// Events of both kinds for which the file had no room.
     pub no_room: u64,

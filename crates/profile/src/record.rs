@@ -69,7 +69,7 @@ impl fmt::Display for Mode {
 pub struct Options {
     /// What threads tell.
     pub events: Mask,
-    /// One in so many runs of tasks is told of, with all that follows from it.
+    /// One in so many runs of tasks is recorded, with all that follows from it.
     pub one_in: u32,
     /// Records that a thread's ring holds.
     pub ring_records: usize,
@@ -263,7 +263,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // What was not written stays unsaid: whoever wants to know ends it.
+        // Events that were not written are not reported: a caller that wants to know of errors calls `end`.
         let _ = self.end();
     }
 }

@@ -59,12 +59,12 @@ impl Fired {
     }
 }
 
-/// Waits for something, beside a recording.
+/// Waits for something during a recording.
 pub trait Trigger: Send {
     /// What is waited for, one text for each condition.
     fn conditions(&self) -> Vec<String>;
 
-    /// The recording has begun: looks out from now on. Returns what it does not see.
+    /// The recording has started: looks out from now on. Returns what it does not see.
     ///
     /// # Errors
     /// What is waited for cannot be seen.
@@ -73,7 +73,8 @@ pub trait Trigger: Send {
     /// How many bytes a file of the packets concerned would take by now.
     fn packet_bytes(&self) -> u64;
 
-    /// What has happened, if something has since it began. If this is the `last` look, what would be told at the next counts, too.
+    /// What has happened, if something has since it began. If this is the `last` look, an event that the next look would report counts,
+    /// too.
     fn look(&mut self, last: bool) -> Option<Fired>;
 
     /// The rings have been read: nothing more is looked for, and what was kept of the packets concerned is written.

@@ -18,7 +18,7 @@ use crate::sinks::{self, Sink};
 
 /// Decisions of the balancer that are published.
 const DECISIONS: usize = 20;
-/// A worker tells its counters for a thousandth of its time at most: a larger configuration is published less often.
+/// A worker reports its counters for a thousandth of its time at most: a larger configuration is published less often.
 const MOST_OF_A_WORKER: u32 = 1000;
 /// Elements of a configuration whose counters are published, at most. Each takes some two kilobytes, here and in the segment.
 const MOST_ELEMENTS: usize = 100_000;
@@ -161,10 +161,10 @@ struct Key {
     part: Part,
 }
 
-/// What elements told: by element, worker if it is a worker's own, and metric.
+/// What elements reported: by element, worker if it is a worker's own, and metric.
 type Told = BTreeMap<(usize, Option<usize>, usize), u64>;
 
-/// What the workers told, as a segment has it.
+/// What the workers reported, as a segment has it.
 #[derive(Default)]
 struct Gathered {
     samples: Samples,
@@ -175,7 +175,7 @@ struct Gathered {
     objects: Vec<Object>,
     keys: Vec<Key>,
     values: Vec<u64>,
-    /// What elements told last: one whose lock is taken tells nothing.
+    /// What elements reported last: one whose lock is taken reports nothing.
     told: Told,
     /// The keys that the newest directory has, and how many directories there were before.
     named: Vec<Key>,
@@ -343,7 +343,7 @@ impl Gathered {
         }
     }
 
-    /// What elements tell now. Of what instances share, each tells the same.
+    /// What elements report now. Of what instances share, each reports the same.
     fn told(&mut self, shared: &Shared) -> Told {
         let mut told = Told::new();
         for w in 0..self.samples.workers.len() {

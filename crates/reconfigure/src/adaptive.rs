@@ -416,7 +416,7 @@ fn moves(sample: &Sample, from: &[usize], to: &[usize]) -> Vec<(String, usize, u
     each.filter(|(_, (a, b))| a != b).map(|(t, (a, b))| (t.name.clone(), *a, *b)).collect()
 }
 
-/// Who is together with whom, whatever the workers are called: they are alike.
+/// Which tasks are together, regardless of the workers' names: workers are alike.
 fn pattern(homes: &[usize]) -> Vec<usize> {
     let mut names: Vec<usize> = Vec::new();
     let mut name = |w: &usize| {

@@ -54,7 +54,7 @@ impl Handoff {
     pub const USUAL: Handoff =
         Handoff { per_packet_ns: [2.0, 5.0], per_batch_ns: [60.0, 190.0], memory_ns: [14.0, 2.0] };
 
-    /// The same for each packet and both sides, whatever the batches.
+    /// The same for each packet and both sides, for batches of any size.
     pub fn flat(ns: f64) -> Handoff {
         Handoff { per_packet_ns: [ns; 2], per_batch_ns: [0.0; 2], memory_ns: [0.0; 2] }
     }
@@ -116,8 +116,8 @@ const ALL: usize = 1 << 12;
 /// What it costs to split a pair that is moved as one, as a share of the busiest worker's load, at least.
 const MUCH: f64 = 0.005;
 
-/// How bad a placement is: the load of the busiest worker, then the sum of squares, which tells two placements with the same
-/// busiest worker apart.
+/// How bad a placement is: the load of the busiest worker, then the sum of squares, which distinguishes two placements with the same
+/// busiest worker.
 type Badness = (f64, f64);
 
 fn worse(a: Badness, b: Badness) -> bool {

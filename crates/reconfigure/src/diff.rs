@@ -62,7 +62,7 @@ pub enum Action<'a> {
 /// When an action happens in a hot swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// While the old configuration forwards. Whatever fails here leaves it as it was.
+    /// While the old configuration forwards. Any failure here leaves it as it was.
     Build,
     /// While the workers stand still.
     Exchange,

@@ -14,7 +14,7 @@ pub struct Placement {
     pub homes: Vec<(ElementId, Vec<usize>)>,
     /// How many workers are to take part.
     pub active: Option<usize>,
-    /// Elements whose tasks stay where they are put, or may be moved again by whoever balances loads.
+    /// Elements whose tasks stay where they are put, or may be moved again by the load balancer.
     pub pins: Vec<(ElementId, bool)>,
 }
 

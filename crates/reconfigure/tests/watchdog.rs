@@ -26,7 +26,7 @@ use common::graph;
 /// How long the tests wait for what must come.
 const SURELY: Duration = Duration::from_secs(60);
 
-/// Held shut, whoever comes to a gate stays in it.
+/// While the gate is shut, a thread that comes to it stays in it.
 struct Gate {
     shut: Mutex<bool>,
     opens: Condvar,
@@ -263,7 +263,7 @@ fn a_worker_that_stalls_is_named_and_nobody_waits_for_it() {
     });
 }
 
-/// Tells of rounds that took too long.
+/// Reports rounds that took too long.
 struct Tells(Sender<Stall>);
 
 impl Observer for Tells {
@@ -383,7 +383,7 @@ fn a_handler_that_does_not_return_is_named_to_its_caller() {
     });
 }
 
-/// Ends a router whose first worker stands in the gate. Whatever the test finds, the gate has to open.
+/// Ends a router whose first worker stands in the gate. The gate has to open even if the test fails.
 fn ends_beside_a_stalled_worker(limit: Option<Duration>) {
     let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
     struct Opens;

@@ -102,7 +102,7 @@ fn resolves(class: &Class) -> bool {
     has("states", Access::Read) && has("insert", Access::Write)
 }
 
-/// The neighbours that elements know, which others have told them; nothing when the router has stopped.
+/// The neighbours that elements have learned from others; nothing when the router has stopped.
 fn neighbours(control: &Control) -> Option<String> {
     let shared = control.shared();
     let mut text = String::new();

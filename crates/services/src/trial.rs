@@ -17,7 +17,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_de
 const LONGEST: Duration = Duration::from_secs(60);
 /// How often the router looks after it.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// How much of the memory that is available a trial may fill: the router needs as much again, beside what it has.
+/// How much of the memory that is available a trial may fill: the router needs as much again, in addition to what it has.
 const SHARE: f64 = 0.45;
 /// What a trial may take even where little is available.
 const LEAST: u64 = 64 << 20;

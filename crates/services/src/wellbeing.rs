@@ -11,11 +11,11 @@ use crate::kept::Kept;
 
 /// Heartbeats in the time within which one is expected.
 const HEARTBEATS: u32 = 4;
-/// How often it is looked who listens: until a new supervisor is told, it has no descriptors of ours.
+/// How often the listener is checked: until a new supervisor is informed, it has none of our descriptors.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Notifies the manager that the environment names, if any: once when the workers run, and then as often as it asks for,
-/// as long as no worker stands still. A manager that takes another one's place is told all again.
+/// Notifies the manager that the environment names, if any: once when the workers run, and then as often as it asks for, as long as no
+/// worker stands still. A manager that takes another one's place receives everything again.
 pub fn notify(control: Control, kept: Option<Arc<Kept>>) {
     let Some(notifier) = Notifier::from_environment() else { return };
     let body = move || {

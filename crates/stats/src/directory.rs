@@ -23,9 +23,9 @@ pub struct Metric {
     pub kind: MetricKind,
     /// In what it is measured.
     pub unit: String,
-    /// What it tells, in a sentence.
+    /// What it reports, in a sentence.
     pub text: String,
-    /// What tells its series of one object apart, beside the worker: `output`, `reason`; empty if nothing does.
+    /// What distinguishes its series of one object, in addition to the worker: `output`, `reason`; empty if nothing does.
     pub part: String,
 }
 

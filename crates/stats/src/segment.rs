@@ -324,7 +324,7 @@ pub fn path_of(socket: &Path) -> PathBuf {
     path.into()
 }
 
-/// Removes the segment of a publisher that was killed, and what one that was killed before its first snapshot has begun there.
+/// Removes the segment of a publisher that was killed, and the unfinished file of one that was killed before its first snapshot.
 pub fn remove_left(path: &Path) {
     let _ = std::fs::remove_file(path);
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return };

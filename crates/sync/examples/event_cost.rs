@@ -14,7 +14,7 @@ use std::time::Instant;
 use junctor_sync::events::{Mask, record};
 use junctor_sync::lock::SpinLock;
 
-/// A lock that counts as ours do, and tells nobody.
+/// A lock that counts as ours do, and records no event.
 struct Bare {
     held: AtomicUsize,
     acquisitions: AtomicU64,

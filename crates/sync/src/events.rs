@@ -158,7 +158,7 @@ pub fn recorded() -> Mask {
     Mask(MASK.load(Ordering::Relaxed))
 }
 
-/// One in so many runs of tasks is told of.
+/// One in so many runs of tasks is recorded.
 static ONE_IN: AtomicU32 = AtomicU32::new(1);
 
 /// Says that one in `n` runs of tasks is to be recorded, with all that follows from it. For who records runs: other events are recorded all the same.
@@ -224,7 +224,8 @@ numbered_kinds! {
         Dequeue = 5 "dequeue",
         /// A queue, element `subject`, had nothing when it was asked, for the first time since it had something.
         Empty = 6 "empty",
-        /// Element `subject` has dropped `second` packets, for the reason of number `other`, since a worker told of such drops last, which may be some rounds ago.
+        /// Element `subject` has dropped `second` packets, for the reason of number `other`, since a worker last recorded such drops,
+        /// which may be some rounds ago.
         Drop = 7 "drop",
         /// Worker `subject` has slept.
         Sleep = 8 "sleep",
@@ -248,7 +249,7 @@ numbered_kinds! {
         Routes = 16 "route-update",
         /// A queue, element `subject`, had no room for packets, or held back who would have filled it, for the first time since it had room.
         Full = 17 "full",
-        /// A queue, element `subject`, had no room for a source that waited for some: so long in all since this thread told of it last.
+        /// A queue, element `subject`, had no room for a source that waited for some: so long in all since this thread last recorded it.
         HeldBack = 18 "held-back",
     }
 }
@@ -425,7 +426,7 @@ pub fn begin_span(mask: Mask) -> Option<u64> {
     recorded().meets(mask).then(crate::tsc)
 }
 
-/// Adds a record of what has begun then, and ends now; nothing if it is not recorded.
+/// Adds a record of what started then, and ends now; nothing if it is not recorded.
 #[inline]
 pub fn end_span(begun: Option<u64>, kind: EventKind, who: (u32, u32), second: u32) {
     if let Some(begun) = begun {

@@ -148,7 +148,7 @@ impl Info {
     }
 }
 
-/// What of any lock can be told.
+/// What any lock can report about itself.
 trait Tells: Send + Sync {
     fn told(&self) -> Described;
 }
@@ -637,7 +637,7 @@ mod tests {
         );
     }
 
-    /// Names are unique to this test, events those of its locks: others run beside it.
+    /// Names are unique to this test, events those of its locks: other tests run at the same time.
     #[test]
     fn locks_are_listed_by_name_and_tell_who_waited_for_whom() {
         let (spin, adaptive) = naming("here", || (SpinLock::new(()), AdaptiveLock::new(())));

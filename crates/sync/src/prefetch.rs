@@ -14,7 +14,7 @@ pub fn prefetch<T>(target: &T) {
 #[inline(always)]
 pub fn prefetch_at<T>(target: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch touches no memory and never faults, whatever the address. SSE is part of x86-64. (There is no safe form;
+    // SAFETY: a prefetch touches no memory and never faults, for any address. SSE is part of x86-64. (There is no safe form;
     // bench `flow` of the tables shows the gain.)
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

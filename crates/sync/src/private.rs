@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::pipes;
 
 /// Creates a file that its owner alone may read, or empties it and makes it so. A symbolic link is not followed, and a file of
-/// another user's is not written to: whoever put it there may be waiting for what comes. Devices and pipes that somebody reads are
+/// another user's is not written to: that user may be waiting for what comes. Devices and pipes that somebody reads are
 /// written to as they are, and so are names like `/dev/stdout`, which are links of the system's.
 ///
 /// # Errors

@@ -128,7 +128,7 @@ pub struct Stamp(u64);
 pub struct ReaderState {
     /// The name given to [`Domain::register`].
     pub name: String,
-    /// Epochs begun since its last announcement; `None` when offline. Above 1 it holds up reclamation.
+    /// Epochs started since its last announcement; `None` when offline. Above 1 it holds up reclamation.
     pub behind_epochs: Option<u64>,
 }
 

@@ -119,7 +119,7 @@ struct Reserve {
     seen: AtomicUsize,
 }
 
-/// What closing adds to the producers' head: no position comes so far, and none so far ahead has [`room`], whatever the tail is.
+/// What closing adds to the producers' head: no position comes so far, and none so far ahead has [`room`], for any tail.
 const CLOSED: usize = 1 << (usize::BITS - 2);
 
 /// Slots side by side.
@@ -204,7 +204,7 @@ impl<T> Ring<T> {
         let (first, second) = self.stretches(start, count);
         let left = wanted - count;
         // SAFETY: `reserve` gave this thread alone the positions, whose former items were read (case 2). Of the vector's items the
-        // first `count` are read once, the others move to its front, and it is told that it has no more.
+        // first `count` are read once, the others move to its front, and its length is set to their number.
         unsafe {
             let from = items.as_mut_ptr();
             copy_in(from, first);
@@ -302,7 +302,7 @@ impl<T> Ring<T> {
     /// [`slots`](Self::slots). Items beyond a smaller capacity stay; a push that goes on meanwhile may still use the
     /// larger one.
     pub fn set_capacity(&self, capacity: usize) -> usize {
-        // Whatever a producer reads here is at most the number of slots, and cases 2 and 4 ask for no more.
+        // Every value that a producer reads here is at most the number of slots, and cases 2 and 4 ask for no more.
         let capacity = capacity.min(self.slots.len());
         self.capacity.store(capacity, Ordering::Relaxed);
         capacity

@@ -231,7 +231,7 @@ struct Staged {
     owned: Owned,
 }
 
-/// Cache lines a table gets when not told otherwise: 128 MiB of address space, of which only what is used becomes
+/// Cache lines a table gets by default: 128 MiB of address space, of which only what is used becomes
 /// memory. The largest Internet tables use 3 to 5 MB; a million scattered host routes use 64 MB and more, so not quite two
 /// million of them fit, and half as many where a whole table takes the place of another.
 pub const DEFAULT_LINES: usize = 2 << 20;
@@ -355,8 +355,8 @@ impl Fib4Writer {
         self.rib.iter().map(|(prefix, leaf)| (prefix, NextHopId(leaf.into())))
     }
 
-    /// The routes whose addresses are from `from` to `to`, both included, in the order of [`iter`](Self::iter). Costs as much as the range is
-    /// long, whatever the number of all routes.
+    /// The routes whose addresses are from `from` to `to`, both included, in the order of [`iter`](Self::iter). Costs as much as the range
+    /// is long, regardless of the number of all routes.
     pub fn range(&self, from: u32, to: u32) -> impl Iterator<Item = (Prefix4, NextHopId)> + '_ {
         self.rib.range(from, to).map(|(prefix, leaf)| (prefix, NextHopId(leaf.into())))
     }

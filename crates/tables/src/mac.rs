@@ -29,7 +29,7 @@ use std::collections::{HashMap, hash_map::Entry};
 /// An Ethernet address as it stands in the frame.
 pub type Mac = [u8; 6];
 
-/// Stations a table holds when not told otherwise.
+/// Stations a table holds by default.
 pub const DEFAULT_CAPACITY: usize = 1 << 20;
 
 /// What [`MacTable::learn`] did.
@@ -50,7 +50,7 @@ pub enum Learned {
 pub struct Station {
     /// Its address.
     pub mac: Mac,
-    /// The VLAN it is in; 0 where VLANs are not told apart.
+    /// The VLAN it is in; 0 where VLANs are not distinguished.
     pub vlan: u16,
     /// The port it was seen behind last.
     pub port: u16,

@@ -77,7 +77,7 @@ const SECOND: u64 = 1000 * MS;
 
 /// An address of a neighbour: `u32` for IPv4, `u128` for IPv6, in host order.
 pub trait Address: Copy + Eq + Ord + Hash + Default + std::fmt::Debug + Send + 'static {
-    /// The address, or what tells neighbours apart in it, in one word.
+    /// The address, or what distinguishes neighbours in it, in one word.
     fn word(self) -> u64;
 
     /// Whether an address and a number are the same as these.
@@ -117,7 +117,7 @@ pub enum Discipline {
     OnDemand,
     /// That of RFC 4861: queries are repeated by timer, and a neighbour that does not answer is unreachable.
     Timed(Retries),
-    /// Somebody else asks, and tells this table what to believe; what it was told does not age.
+    /// Somebody else asks, and feeds this table what to believe; what was fed does not age.
     Outside,
 }
 
@@ -155,7 +155,7 @@ pub struct Config {
     /// Entries that one source may have made in a second, once it has made as many at once (`NEW_RATE`).
     pub new_per_second: u32,
     /// Packets for unknown neighbours that a worker brings from one interface in a second while the table is crowded with
-    /// those (`UNKNOWN_RATE`); whoever brings them sees to it, with [`Admission`].
+    /// those (`UNKNOWN_RATE`). The caller enforces it, with [`Admission`].
     pub unknown_per_second: u32,
     /// When items exceed `capacity`, capacity/this of them go at once (`CAPACITY_SLIM_FACTOR`); at least 1.
     pub slim_factor: usize,
@@ -242,7 +242,7 @@ pub enum Loss {
 /// On whose behalf a table is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asker {
-    /// Who is to be told about timers: a table may serve several that ask on different links.
+    /// The owner that is informed of timers: a table may serve several that ask on different links.
     pub owner: u32,
     /// Whose share of the table it counts to.
     pub share: Share,

@@ -96,7 +96,7 @@ impl fmt::Display for NextHopId {
 /// A member of a group and its weight.
 pub type Member = (NextHopId, u32);
 
-/// Buckets of a group when not told otherwise.
+/// Buckets of a group by default.
 pub const DEFAULT_BUCKETS: usize = 256;
 /// The most buckets a group can have.
 pub const MAX_BUCKETS: usize = 1 << 14;
@@ -194,7 +194,7 @@ impl<H> View<H> {
         }
     }
 
-    /// The id of the hop that [`resolve`](Self::resolve) finds, by whatever groups. See [`NextHops::keep_ids`].
+    /// The id of the hop that [`resolve`](Self::resolve) finds, through any group. See [`NextHops::keep_ids`].
     pub fn resolve_id(&self, id: NextHopId, flow_hash: impl FnOnce() -> u32) -> Option<NextHopId> {
         let at = match self.entries.get(id.0 as usize)? {
             Entry::Hop(_) => id.0 as usize,

@@ -33,7 +33,7 @@ pub struct Leg {
     pub gateway: Option<IpAddr>,
     /// The interface.
     pub device: Option<String>,
-    /// Share of the flows, beside the other legs' weights.
+    /// Share of the flows, compared with the other legs' weights.
     pub weight: u32,
 }
 
@@ -218,7 +218,7 @@ impl fmt::Display for Form {
 /// What to take from a file.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Its form; told from its beginning where none is given.
+    /// Its form; recognised from its beginning where none is given.
     pub form: Option<Form>,
     /// MRT: whose routes; without it, for each prefix those of the peer with the shortest AS path.
     pub peer: Option<IpAddr>,

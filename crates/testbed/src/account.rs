@@ -17,8 +17,8 @@ use engine::{ElementId, ElementInfo, ElementReport, IndexVec, Options, Registry,
 use packet::port::{Device, Error, Provider, Spec};
 use ports::memory::{End, MemoryPort, Wire};
 
-/// A configuration of `conf/` with the Ethernet addresses that it has for devices in memory, whatever interfaces of those names this
-/// machine has.
+/// A configuration of `conf/` with the Ethernet addresses that it has for devices in memory, independent of interfaces of those names on
+/// this machine.
 pub fn in_memory(text: &str) -> String {
     ["$DEV0:eth", "$DEV1:eth"].iter().fold(text.to_owned(), |text, own| text.replace(own, ""))
 }
@@ -266,8 +266,7 @@ impl Accounted {
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
     }
 
-    /// Packets that an element made beside those it received, less those that it joined to others; `None` when it does
-    /// not say.
+    /// Packets that an element made in addition to those it received, less those that it joined to others; `None` when it does not say.
     fn made(&mut self, info: &ElementInfo) -> Option<i64> {
         let (handler, sign) = match info.class.name {
             "ARPQuerier" | "IP6NDSolicitor" => ("queries", 1),

@@ -60,7 +60,7 @@ impl Flow {
         udp
     }
 
-    /// What the checksum covers beside the datagram (RFC 768; RFC 8200, 8.1).
+    /// What the checksum covers in addition to the datagram (RFC 768; RFC 8200, 8.1).
     fn pseudo_header(&self, length: u16) -> Vec<u8> {
         let mut header = Vec::new();
         match (self.from, self.to) {

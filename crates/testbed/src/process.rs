@@ -102,7 +102,7 @@ impl Process {
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().ok().flatten()?;
-        // The streams end with the process, unless it left children behind; but whoever reads them may have to wait for a turn.
+        // The streams end with the process, unless it left children behind; but their readers may have to wait for a turn.
         let patience = Instant::now();
         while !self.streams.iter().all(|s| s.ended.load(Ordering::Acquire))
             && patience.elapsed() < Duration::from_secs(20)

@@ -19,7 +19,7 @@ const PLUGINS: &str = "random nonce aes sha1 sha2 hmac kdf gcm chapoly curve2551
                        constraints kernel-netlink socket-default vici";
 /// What it loads in addition to have ESP of its own.
 const OWN_ESP: &str = "/usr/lib/ipsec/plugins/libstrongswan-kernel-libipsec.so";
-/// Runs a program with a directory in the place of `/run`, where charon writes its process' number whatever it is told.
+/// Runs a program with a directory in the place of `/run`, where charon always writes its process' number.
 const OWN_RUN: &str = "mount --bind \"$1\" /run; shift; exec \"$@\"";
 /// How long it may take to listen.
 const PATIENCE: Duration = Duration::from_secs(60);

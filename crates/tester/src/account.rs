@@ -21,7 +21,7 @@ pub struct Counts {
     pub gaps: u64,
     /// Frames that had arrived before.
     pub duplicates: u64,
-    /// Frames so old that it cannot be told whether they had arrived before.
+    /// Frames so old that it is unknown whether they had arrived before.
     pub stale: u64,
     /// Frames that arrived at a port other than the flow's.
     pub misrouted: u64,
@@ -68,8 +68,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Accounts of flows whose frames ought to arrive at these ports. `window` is how many numbers back a frame is still told
-    /// from a duplicate, rounded up to a power of two of at least 64.
+    /// Accounts of flows whose frames ought to arrive at these ports. `window` is how many numbers back a frame is still distinguished from
+    /// a duplicate, rounded up to a power of two of at least 64.
     pub fn new(ports: impl IntoIterator<Item = u16>, window: u32) -> Accounts {
         let flow = |port| Flow { counts: Counts::default(), next: 0, port };
         let flows: Vec<Flow> = ports.into_iter().map(flow).collect();
@@ -208,7 +208,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
-        /// Beside a set of all that arrived.
+        /// Compared with a set of all that arrived.
         #[test]
         fn a_set_counts_the_same(steps in prop::collection::vec((0u32..12, 0u32..90), 1..400)) {
             let (mut arrivals, mut at) = (Vec::new(), 0u32);

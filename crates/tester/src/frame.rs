@@ -74,7 +74,7 @@ pub struct Template {
     bytes: Vec<u8>,
     /// Where the UDP checksum stands; the signature follows at once.
     checksum_at: usize,
-    /// What the UDP checksum sums up beside the signature.
+    /// What the UDP checksum sums up apart from the signature.
     sum: u16,
 }
 
@@ -181,7 +181,7 @@ pub enum Received {
     Foreign,
 }
 
-/// Tells what a frame is. Ports are how test frames are told from others, for a device may change all else.
+/// Determines what a frame is. Ports distinguish test frames from others, for a device may change all else.
 #[inline]
 pub fn read(frame: &[u8], key: &SignatureKey, dst_ports: &std::ops::RangeInclusive<u16>) -> Received {
     let Some(layer) = ethernet::network_layer(frame) else { return Received::Foreign };
@@ -208,7 +208,7 @@ pub fn read(frame: &[u8], key: &SignatureKey, dst_ports: &std::ops::RangeInclusi
     }
 }
 
-/// The addresses that stand where a test frame has them, whatever else of it is damaged.
+/// The addresses that stand where a test frame has them, even if the rest of it is damaged.
 pub fn addresses(frame: &[u8]) -> [Option<(IpAddr, IpAddr)>; 2] {
     let at = ethernet::network_layer(frame).map_or(ethernet::HEADER_LEN, |layer| layer.offset);
     let [four, six] = [12, 8].map(|offset| frame.get(at + offset..).unwrap_or_default());

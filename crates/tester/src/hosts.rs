@@ -12,7 +12,7 @@ fn mac(end: [u8; 4]) -> MacAddr {
     MacAddr([2, 1, a, b, c, d])
 }
 
-/// The Ethernet address of a host, as [`answer`] tells it.
+/// The Ethernet address of a host, as [`answer`] gives it.
 pub fn mac_of(host: Ipv4Addr) -> MacAddr {
     mac(host.octets())
 }
@@ -56,8 +56,8 @@ pub fn wanted(frame: &[u8]) -> Option<IpAddr> {
     told(reply.data()).map(|(who, _)| who)
 }
 
-/// Which address of its own the device tells: by asking for a neighbour, or by an error about a packet that was sent to it. Where a
-/// router asks from its link-local address (RFC 4861 7.2.2 leaves it that), only the error tells.
+/// The own address that the device reveals: by asking for a neighbour, or by an error about a packet that was sent to it. Where a router
+/// asks from its link-local address (RFC 4861 7.2.2 leaves it that), only the error reveals it.
 pub fn asker(frame: &[u8]) -> Option<IpAddr> {
     let network = frame.get(ethernet::HEADER_LEN..)?;
     if let Some(own) = complainer(&frame[12..14], network) {

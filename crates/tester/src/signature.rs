@@ -48,7 +48,7 @@ impl SignatureKey {
         let time = signature.departure_ns & TIME_MASK;
         let mut bytes = [0; LEN];
         let check = self.check(first, time);
-        // In words, as whoever sums them up reads them.
+        // In words, as the reader that sums them up reads them.
         bytes[..8].copy_from_slice(&first.to_be_bytes());
         bytes[8..16].copy_from_slice(&((time << 16) | u64::from(check >> 16)).to_be_bytes());
         bytes[16..].copy_from_slice(&(check as u16).to_be_bytes());

@@ -45,7 +45,7 @@ impl Page {
     }
 }
 
-/// What is to be done beside drawing anew.
+/// What is to be done in addition to drawing anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Nothing,
@@ -71,7 +71,7 @@ pub(super) struct App {
     /// Rows that were shown last, and that there are.
     pub(super) shown: (usize, usize),
     look: Option<Look>,
-    /// What there is to say instead, or beside.
+    /// A message that is shown instead of the page, or in addition to it.
     pub(super) message: String,
 }
 

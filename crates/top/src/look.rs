@@ -190,7 +190,7 @@ fn grown(before: &Reading, now: &Reading) -> Vec<Grown> {
     each.collect()
 }
 
-/// What a value is, whatever worker has it: its metric, its object's kind and name, and its part.
+/// What a value is, independent of its worker: its metric, its object's kind and name, and its part.
 type Name<'a> = (&'a str, &'a str, &'a str, &'a str);
 
 fn name_of<'a>((metric, object, series): stats::Entry<'a>) -> Name<'a> {
@@ -455,7 +455,7 @@ impl Rates {
             (sums.or_none("element.cycles", number), sums.or_none("element.cycles_packets", number));
         // Few are timed: if none was lately, what it always cost.
         let pushed = ratio(cycles.by, timed.by).or_else(|| ratio(cycles.now, timed.now));
-        // What it took beside batches that came is there for all that it did.
+        // Time spent apart from batches that came covers everything that it did.
         let own = get("element.own_cycles").filter(|own| own.now > 0);
         let alone = own.and_then(|own| ratio(own.by, packets.by).or_else(|| ratio(own.now, packets.now)));
         let took = pushed.unwrap_or(0.0) * packets.by as f64 + own.map_or(0.0, |own| own.by as f64);

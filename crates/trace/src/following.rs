@@ -36,7 +36,7 @@ pub struct Following {
 struct Elsewhere {
     /// Who follow packets.
     others: u32,
-    /// Packets that were still inside when whoever followed them ended.
+    /// Packets that were still inside when the session that followed them ended.
     left: u32,
 }
 

@@ -136,7 +136,7 @@ fn try_packet(
     let of_step = |line| if let Line::Step(step) = line { Some(step) } else { None };
     let mut steps: Vec<Step> = lines.into_iter().filter_map(of_step).collect();
     steps.iter_mut().for_each(|step| step.packet = number);
-    // A source that does not take it tells no more of it.
+    // A source that does not take it reports nothing further on it.
     if let Some(first) = steps.first_mut() {
         first.state.get_or_insert(tried);
     }

@@ -80,7 +80,7 @@ fn serve_all(key: &AgentKey, at: &str) -> Result<(), Error> {
     let listen = Error::advised(cannot, "; --listen names address and port");
     let listener = TcpListener::bind(at).map_err(&listen)?;
     let address = listener.local_addr().map_err(&listen)?;
-    // Whoever starts an agent on a free port waits for this line.
+    // A program that starts an agent on a free port waits for this line.
     outln!("listening on {address}");
     io::stdout().flush()?;
     let began = Instant::now();

@@ -114,7 +114,7 @@ fn how_far(all: &All, runs: usize) -> String {
     format!("{} of {runs} runs are done{parts}", all.records.len() - all.parts())
 }
 
-/// Does what is not done yet, as far as nothing ends it. Of the others, what is known from before is told.
+/// Does what is not done yet, until something ends it. Of the other runs, earlier results are reported.
 fn do_what_is_left(plan: &Plan, store: &Store) -> Done {
     let known: Vec<Known> = plan.runs.iter().map(|run| known(run, store)).collect();
     let done = known.iter().filter(|known| known.whole.is_some()).count();
@@ -190,7 +190,8 @@ struct Came {
     cause: Option<String>,
 }
 
-/// Puts what came of a run where it stays. Where it failed again, the greater of both parts does. What cannot be kept is told all the same.
+/// Stores the result of a run. If it failed again, the greater of both parts is kept. A result that cannot be stored is reported all the
+/// same.
 fn keep(came: Came, before: Option<Record>, place: ResultPlace) -> (Came, Result<(), Error>) {
     let size = |record: &Option<Record>| record.as_ref().map(Record::found);
     let kept = match (&came.record, &came.cause) {

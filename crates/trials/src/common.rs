@@ -113,7 +113,7 @@ impl Common {
         Ok(log)
     }
 
-    /// The device's configuration, as far as anybody told it.
+    /// The device's configuration, if it is known.
     pub(crate) fn configuration(&self, facts: &Facts) -> Option<String> {
         let seen = || self.device.configuration().or_else(|| facts.configuration.clone());
         // What runs in this process is known for certain.
@@ -178,18 +178,19 @@ impl Common {
             announced: facts.announced,
             configuration: matches!(self.device, Name::Cable | Name::Veth)
                 || self.configuration(facts).is_some(),
-            // What is of this program, or of this machine's kernel; the rest is told by whoever tells the configuration.
+            // The version of this program, or of this machine's kernel, is known; otherwise the user who gives the configuration gives the
+            // version.
             version: !matches!(self.device, Name::Ports(_) | Name::Agents(_) | Name::Command(_))
                 || self.configuration.is_some(),
         })
     }
 }
 
-/// Why frames beside the test's are not exactly where they ought to be.
+/// Why additional frames are not exactly where they ought to be.
 const UNEVEN: &str =
     "the kernel generates the test's frames, and the tester adds others when it sees how many have left";
 
-/// What only the running device tells.
+/// Facts that only the running device reveals.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// How many ports send.
@@ -228,7 +229,7 @@ pub(crate) struct Facts {
     pub(crate) agents: Value,
     /// Modifiers that were asked for and could not be applied, and why.
     pub(crate) undone: Vec<String>,
-    /// What was sent beside the test's frames.
+    /// What was sent in addition to the test's frames.
     pub(crate) beside: Vec<setup::Beside>,
     /// How many of these were due and not sent.
     pub(crate) beside_unsent: u64,
@@ -297,8 +298,8 @@ impl Facts {
         }
     }
 
-    /// What became of the frames beside the test's in the trials found, of which it notes the results. For people; nothing if all is well
-    /// and nobody was asked anything.
+    /// What became of the additional frames in the trials found, of which it notes the results. For people; nothing if all is well and
+    /// nobody was asked anything.
     pub(crate) fn beside(&mut self, found: &mut Found) -> String {
         let mut managed: Option<Managed> = None;
         // Warming up, the device may not know yet who asks.

@@ -101,10 +101,10 @@ fn read(path: &Path) -> Result<Side, Error> {
     Ok(Side { records, failed })
 }
 
-/// What tells runs of a campaign apart: procedure and modifier, device, workers, frame sizes.
+/// What distinguishes runs of a campaign: procedure and modifier, device, workers, frame sizes.
 type Key = ((String, String), String, usize, Vec<usize>);
 
-/// Which record of A stands beside which of B.
+/// Which record of A is compared with which of B.
 fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, Error> {
     if let ([a], [b]) = (a, b) {
         alike(a, b)?;
@@ -115,7 +115,7 @@ fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, Error> {
         let of_procedure = (record.command.clone(), record.modifier().to_owned());
         (of_procedure, record.device().to_owned(), record.workers(), record.sizes_asked())
     };
-    // A file may have a procedure several times, with other options: their order tells them apart.
+    // A file may have a procedure several times, with other options: their order distinguishes them.
     let numbered = |records: &'a [Record]| {
         let mut counts = BTreeMap::new();
         let number = |record: &'a Record| {

@@ -82,7 +82,7 @@ type Put = dyn Fn(&[Route]) -> Result<(), Error> + Send;
 
 /// How a device gets routes to networks behind its neighbours.
 pub(crate) enum Routing {
-    /// It needs none: it forwards whatever comes.
+    /// It needs none: it forwards everything that comes.
     Needless,
     /// The tester puts them there: in these words, by this.
     Ours(&'static str, Box<Put>),
@@ -118,7 +118,7 @@ impl Routing {
     }
 }
 
-/// Takes the filters off a device, or puts these on it. Returns what it was told.
+/// Takes the filters off a device, or puts these on it. Returns the commands that it was given.
 type Filter = dyn Fn(Option<&Filters>) -> Result<String, Error> + Send;
 
 /// Makes a bridge forget the addresses that it has learnt.
@@ -139,7 +139,7 @@ pub(crate) struct Plugged {
     pub(crate) station: Station,
     /// How many ports send.
     pub(crate) senders: usize,
-    /// Whether the tester has a core that the device does not use, or there is no device beside it.
+    /// Whether the tester has a core that the device does not use, or there is no device on this machine.
     pub(crate) own_core: bool,
     /// The tester's ports are no network interfaces.
     pub(crate) in_memory: bool,
@@ -172,7 +172,7 @@ pub(crate) struct Plugged {
 }
 
 impl Plugged {
-    /// A tester's ports and their flows, with nothing beside it yet.
+    /// A tester's ports and their flows, with nothing else yet.
     fn new(ports: Vec<Port>, patterns: &Flows, traffic: &Traffic) -> Result<Plugged, Error> {
         let plan = plan(patterns, traffic);
         let senders = plan.streams.iter().filter(|s| !s.flows.is_empty()).count();

@@ -200,7 +200,7 @@ impl Filters {
         first.chain(allow).chain(all().skip(self.before)).collect()
     }
 
-    /// What `nft -f` is told: a chain for each of these interfaces, through which goes what it receives to be forwarded.
+    /// The input of `nft -f`: a chain for each of these interfaces, through which goes what it receives to be forwarded.
     pub(super) fn nft(&self, interfaces: &[&str]) -> String {
         let family = table(self.bridged);
         let mut text = format!("table {family} {{\n");
@@ -400,7 +400,7 @@ mod tests {
             }
             assert!(probe.streams[2].flows.is_empty());
         }
-        // Whoever sends from everywhere leaves no such address.
+        // A test that sends from everywhere leaves no such address.
         let all = plan(&[&[("1.0.0.1", "10.0.1.2"), ("129.0.0.1", "10.0.1.2")]]);
         assert_eq!(
             Filters::new(Case::One, &all, false).expect("filters").probe(&all).map(|plan| plan.burst),

@@ -26,7 +26,7 @@ const ATTENDANT: &str = "JUNCTOR_TEST_ATTENDANT";
 /// How often it is looked whether a signal has come while a command runs.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The process ends: what ends from now on does so because it was told to.
+/// The process is ending: what ends from now on was asked to.
 static ENDING: AtomicBool = AtomicBool::new(false);
 /// The signal that a test heeds, once it has come.
 static CAME: AtomicI32 = AtomicI32::new(0);
@@ -48,7 +48,7 @@ pub(super) fn is_ending() -> bool {
     ENDING.load(Ordering::Acquire)
 }
 
-/// The signal after which a test ends and tells what it has found.
+/// The signal after which a test ends and reports what it has found.
 pub(super) fn came() -> Option<i32> {
     Some(CAME.load(Ordering::Acquire)).filter(|signal| *signal != 0)
 }
@@ -57,7 +57,7 @@ fn name(signal: i32) -> &'static str {
     signal_name(signal).unwrap_or("a signal")
 }
 
-/// How a cause is told: `interrupted by SIGINT`.
+/// How a cause is reported: `interrupted by SIGINT`.
 pub(super) fn cause(signal: i32) -> String {
     format!("interrupted by {}", name(signal))
 }

@@ -25,7 +25,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Keeps every trial of this station from now on, with frames of `size` bytes; with `show` each is told on standard error.
+    /// Keeps every trial of this station from now on, with frames of `size` bytes; with `show` each is reported on standard error.
     pub(super) fn of(station: &mut Station, size: usize, show: bool) -> Log {
         let log = Log::default();
         let Log { rows, phase, asks_for_all, readings, read } = log.clone();
@@ -87,7 +87,7 @@ fn lateness(row: &TrialRow) -> String {
     }
 }
 
-/// What a lock holds; whoever panicked with it has said why.
+/// What a lock holds; a thread that panicked with it has said why.
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -58,7 +58,7 @@ impl Named {
                 _ => return Err(format!("'{key}' is none of loss, exceed, width, initial, final and sum")),
             }
         }
-        // Whoever says how long the last trials are need not say that the first ones are no longer, nor that they are there.
+        // A user who sets the length of the last trials need not also set the first ones' length or the sum.
         goal.initial_trial = goal.initial_trial.min(goal.final_trial);
         goal.duration_sum = goal.duration_sum.max(goal.final_trial);
         Ok(Named { name: name.to_owned(), goal })
@@ -79,7 +79,7 @@ pub(super) fn goals(record: &Record) -> Vec<String> {
 
 /// Attributes as RFC 9971 calls them.
 impl Named {
-    /// As it was told. What is not there is nothing, which no goal has.
+    /// As it was recorded. A missing value reads as zero, which no goal has.
     fn read(told: &Value) -> Named {
         let number = |name: &str| told[name].as_f64().unwrap_or_default();
         let time = |name: &str| Duration::try_from_secs_f64(number(name)).unwrap_or_default();

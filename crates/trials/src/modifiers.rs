@@ -17,7 +17,7 @@ use super::filters::Case;
 use super::variant::Variant;
 use crate::Error;
 
-/// Frames beside the test's (RFC 2544, section 11).
+/// Frames in addition to the test's (RFC 2544, section 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// Every hundredth frame is a broadcast frame (11.1).
@@ -273,7 +273,7 @@ impl Modifiers {
         self.beside.iter().filter_map(|what| what.extra(flow, own)).collect()
     }
 
-    /// What this station sends beside the test's frames.
+    /// What this station sends in addition to the test's frames.
     pub(super) fn sent_beside(&self, station: &Station) -> Vec<demands::Beside> {
         let own = station.own_addresses();
         let flows = || station.plan().streams.iter().filter_map(|stream| stream.flows.first());

@@ -21,7 +21,7 @@ impl Quantile {
     }
 }
 
-/// Those that are told, whatever the procedure.
+/// The quantiles that every procedure reports.
 pub const QUANTILES: [Quantile; 9] = [
     Quantile { name: "min", share: 0.0, frames_min: 1 },
     Quantile { name: "p50", share: 0.5, frames_min: 1 },
@@ -46,7 +46,7 @@ pub(super) const TOO_FEW: &str = "-: too few frames arrived to tell (p99.9999 ta
 mod tests {
     use super::*;
 
-    /// What is told of frames that took 1, 2, 3 ... µs, by name.
+    /// What is reported of frames that took 1, 2, 3 ... µs, by name.
     fn told(frames: u64) -> Vec<(&'static str, Option<f64>)> {
         let mut latency = Histogram::<u64>::new(3).unwrap();
         (1..=frames).for_each(|us| latency.record(us * 1000).unwrap());

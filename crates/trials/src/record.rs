@@ -73,7 +73,7 @@ pub(crate) struct All {
     pub(crate) ledger: Vec<Joined>,
     /// Runs without a result, or with a part of it only.
     pub(crate) invalid: Vec<Failed>,
-    /// Why not all runs were begun, if so.
+    /// Why not all runs were started, if so.
     #[serde(default)]
     pub(crate) interrupted: Option<String>,
 }
@@ -334,7 +334,7 @@ impl Found {
         self.curves.push(curve);
     }
 
-    /// Notes what a document asks, and whether it was done. Where it was not, that counts, whatever other sizes did.
+    /// Notes what a document asks, and whether it was done. If it was not, that counts, even if it was done with other sizes.
     pub(crate) fn deviate(&mut self, ledger: &Ledger) {
         for clause in &ledger.clauses {
             let clause = Clause {
@@ -432,8 +432,8 @@ impl Record {
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 
-    /// Whether frames were sent in earnest, as far as its ledger tells: what it says of demands is of no weight beside the trials of others
-    /// if not.
+    /// Whether frames were sent in earnest, as far as its ledger shows. If not, what it says of demands has no weight compared with the
+    /// trials of others.
     pub(crate) fn has_tried(&self) -> bool {
         let mut sizes = self.ledger.iter().filter_map(|clause| clause.sizes.as_ref()).peekable();
         sizes.peek().is_none() || sizes.any(|sizes| !sizes.sent.is_empty())
@@ -459,7 +459,7 @@ impl Record {
         self.condition("options")
     }
 
-    /// The modifier under which a campaign has run it, `none` among them; empty where a campaign tells of none.
+    /// The modifier under which a campaign has run it, `none` among them; empty where a campaign names none.
     pub(crate) fn modifier(&self) -> &str {
         self.condition("modifier")
     }
@@ -478,12 +478,12 @@ impl Record {
         run_name(self.procedure(), self.options(), self.device(), &sizes, self.workers(), self.modifier())
     }
 
-    /// Whether it tells anything of the device: a result, or a trial that says something.
+    /// Whether it reveals anything of the device: a result, or a trial that says something.
     pub(crate) fn has_found(&self) -> bool {
         self.found() > (0, 0)
     }
 
-    /// How much it tells of the device: values, and valid trials.
+    /// How much it reveals of the device: values, and valid trials.
     pub(crate) fn found(&self) -> (usize, usize) {
         let of_device = self.results.iter().filter(|q| !q.name.starts_with("test.cable."));
         let trials = self.trials.iter().filter(|trial| trial.invalid.is_none() && trial.phase != "warm-up");

@@ -22,7 +22,7 @@ pub enum ConfigurationReset {
     Worker,
 }
 
-/// What is reset, as RFC 6201 tells resets apart.
+/// What is reset, as RFC 6201 distinguishes resets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A route processor.

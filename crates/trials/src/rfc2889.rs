@@ -58,7 +58,7 @@ const TOO_FEW_PORTS: &str = "addresses take a third port, where it is seen what 
 const NO_WAY_TO_FORGET: &str = "how does this bridge forget? Say it with --forget-command, or --ageing";
 
 impl Rfc2889 {
-    /// Whether the bridge can be made to forget, as far as its name tells.
+    /// Whether the bridge can be made to forget, as far as its name or the options show.
     fn forgets(&self) -> bool {
         let by_itself = matches!(self.search.common.device, Name::Own(_) | Name::KernelBridge(_));
         by_itself || self.forget_command.is_some() || self.ageing.is_some()

@@ -329,7 +329,7 @@ mod tests {
                 (250, 1, 0)
             );
         }
-        // None of two of one kind stand beside each other for long.
+        // Two of one kind never follow each other.
         let half: Vec<bool> =
             mixed(&six, &four, 5).streams[0].flows.iter().map(|(f, _)| f.src.is_ipv4()).collect();
         assert!(half.windows(2).all(|two| two[0] != two[1]));

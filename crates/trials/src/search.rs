@@ -100,7 +100,7 @@ impl Search {
         self.common.modifiers.networks()
     }
 
-    /// What a site sends beside the test's frames.
+    /// What a site sends in addition to the test's frames.
     pub(super) fn sent_beside(&self, site: &Site) -> Vec<setup::Beside> {
         self.common.modifiers.sent_beside(&site.station).into_iter().chain(site.beside).collect()
     }
@@ -211,7 +211,7 @@ pub(super) fn throughput(
     Ok(rate)
 }
 
-/// Searches for the greatest rate without loss, and tells it by names that begin with `test.` and `document`.
+/// Searches for the greatest rate without loss, and reports it by names that begin with `test.` and `document`.
 pub(super) fn greatest_rate(
     site: &mut Site,
     args: &Search,
@@ -302,7 +302,7 @@ pub(super) struct Site {
     document: Document,
     /// With which addresses, if that changes: `networks_256`.
     variant: String,
-    /// What is sent beside the test's frames in this variant.
+    /// What is sent in addition to the test's frames in this variant.
     pub(super) beside: Option<setup::Beside>,
     /// Under which condition, if there are several: `chain`.
     series: String,
@@ -313,7 +313,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// What is done from now on is told under this name; nothing is known of it yet.
+    /// From now on, results are reported under this name; nothing is known of it yet.
     pub(super) fn begin_series(&mut self, name: &str) {
         name.clone_into(&mut self.series);
         self.throughput = None;
@@ -366,7 +366,7 @@ impl Site {
     }
 }
 
-/// Measures size by size. What was found before something failed is told nevertheless.
+/// Measures size by size. Results that were found before something failed are reported nevertheless.
 pub(super) fn each_size(
     args: &Search,
     document: Document,
@@ -375,7 +375,7 @@ pub(super) fn each_size(
     each_size_and(args, document, procedure, |_, _| ())
 }
 
-/// The same; in the end, `judge` is told of which sizes there were trials.
+/// The same; at the end, `judge` is given the sizes of which there were trials.
 pub(super) fn each_size_and(
     args: &Search,
     document: Document,
@@ -390,7 +390,7 @@ pub(super) fn each_size_and(
     for (place, size) in sizes.iter().enumerate() {
         let done = one_size(args, document, *size, &mut found, &mut facts, &mut procedure);
         if let Some(signal) = interrupt::came() {
-            // Those that were not begun have no result for the same reason.
+            // Sizes that were not started have no result for the same reason.
             failed.extend(sizes[place..].iter().map(|size| (*size, interrupt::cause(signal))));
             break;
         }
@@ -412,7 +412,7 @@ pub(super) fn each_size_and(
         found.deviate(&args.common.asked(&tried, args.link.is_some(), args.settle(), &facts));
     }
     let mut text = std::mem::take(&mut found.text);
-    // The text tells of filters where they were set.
+    // The text reports filters where they were set.
     let mut conditions = args.common.conditions(&facts.with_filters_noted());
     conditions.insert("sizes".to_owned(), json!(sizes));
     conditions
@@ -575,7 +575,7 @@ fn pacing(record: &Record) -> String {
     }
 }
 
-/// What people get: what the procedure told, and the circumstances around it.
+/// What people get: the procedure's report, and the circumstances around it.
 fn frame(record: &Record, facts: &Facts, told: &str) -> String {
     let mut text = format!("{}, rates of each sending port\n", record.device());
     if !facts.own_core {

@@ -43,7 +43,7 @@ pub(super) fn document(records: &[Record]) -> Document {
     Document { title: title(records), subtitle: subtitle(records), notes, marks: false, sections }
 }
 
-/// By what records are told apart: procedures, their options, modifiers, devices and workers, if there are several.
+/// What distinguishes records: procedures, their options, modifiers, devices and workers, if there are several.
 struct Names {
     procedures: bool,
     options: bool,

@@ -61,7 +61,7 @@ pub(super) fn run(args: &Settings) -> Result<(), Failure> {
     }
 }
 
-/// Carries them out. Where one comes to nothing, those before it are told, and why.
+/// Carries them out. If one comes to nothing, those before it are reported, and why.
 fn measure(args: &Settings) -> Result<(Record, String, Option<String>), Error> {
     let modifiers = &args.common.modifiers;
     if modifiers.each() {
@@ -174,7 +174,7 @@ const OF_THE_DEVICE: [&str; 10] = [
     "damaged",
 ];
 
-/// Frames to which something happened beside what a sender wants, by the name of the result, and what is said of them.
+/// Frames to which something unwanted happened, by the name of the result, and what is said of them.
 fn kinds(detail: &Detail) -> [(&'static str, u64, &'static str); 10] {
     let Detail { counts, damaged, old, foreign, missed, beside_unsent, .. } = detail;
     [

@@ -31,7 +31,7 @@ pub(super) enum Variant {
     Networks(u32),
     /// As the device's flows say, before there are filters.
     Unfiltered,
-    /// The same, with frames beside the test's.
+    /// The same, with additional frames.
     Beside(Beside),
     /// The same, past filters.
     Filters(Case),
@@ -78,7 +78,7 @@ pub(super) struct Filtered {
     pub(super) name: String,
     /// They, one a line, in order.
     pub(super) list: String,
-    /// What was told to the device to set them.
+    /// The commands that the device was given to set them.
     pub(super) commands: String,
     /// What was seen of them.
     pub(super) seen: Seen,
@@ -162,7 +162,7 @@ impl Variant {
 }
 
 impl Scene<'_> {
-    /// Takes filters off the device, or puts these on it. Returns what it was told.
+    /// Takes filters off the device, or puts these on it. Returns the commands that it was given.
     fn filter(&mut self, filters: Option<&Filters>) -> Result<String, Error> {
         if let Some(command) = self.filter_command {
             let cannot = Error::system("a list of filters cannot be written");
@@ -184,7 +184,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Puts filters on the device, and sees whether they stop what none of them permits. Returns what the device was told, too.
+    /// Puts filters on the device, and sees whether they stop what none of them permits. Returns the commands, too.
     fn see(&mut self, filters: &Filters, plan: &Plan) -> Result<(String, Seen), Error> {
         let Some(probe) = filters.probe(plan) else {
             return self.filter(Some(filters)).map(|commands| (commands, Seen::NoSuchFrame));

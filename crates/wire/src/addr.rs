@@ -210,7 +210,7 @@ fn parse_masked4(text: &str) -> Option<AddrMask4> {
     (mask.to_bits() & !written == 0).then(|| AddrMask4 { addr: octets.into(), mask })
 }
 
-/// Reads an IPv4 address. As in Click, an octet is decimal whatever its leading zeros.
+/// Reads an IPv4 address. As in Click, an octet is decimal, even with leading zeros.
 ///
 /// # Errors
 /// Text other than four octets from 0 to 255 with dots between.

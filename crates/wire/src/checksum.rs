@@ -187,7 +187,7 @@ pub fn header20_ok(header: &[u8; 20]) -> bool {
     half.wrapping_add(half.rotate_left(16)) >= 0xffff_0000
 }
 
-/// The checksum that a 20-byte IPv4 header should carry, whatever stands in its checksum field now.
+/// The checksum that a 20-byte IPv4 header should carry, regardless of its checksum field now.
 #[inline]
 pub fn header20_checksum(header: &[u8; 20]) -> u16 {
     let mut copy = *header;

@@ -282,7 +282,7 @@ fn tcp_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
     all.add("tcp.seq_raw", h.seq());
     all.add("tcp.ack_raw", h.ack());
     all.add("tcp.hdr_len", h.header_len());
-    // With the four bits beside the offset, of which AccECN has the last one.
+    // With the four bits next to the offset, of which AccECN has the last one.
     let flags: u16 = packet.get(12..14).map_or(0, |b| u16::from(b[0] & 0xf) << 8 | u16::from(b[1]));
     all.hex16("tcp.flags", flags);
     all.add("tcp.window_size_value", h.window());
@@ -356,9 +356,10 @@ pub enum Change {
     Cut(usize, usize),
 }
 
-/// What has changed between two states of a packet, header by header. Headers are told apart by their protocols and how often each came
-/// before, so a tag that is taken off and a header that is put around are said to be just that. What an ICMP error quotes is called `quoted`. Of a packet
-/// that has become a fragment it is only said what has changed up to the IP header of which it is one: what stands behind has been cut, not changed.
+/// What has changed between two states of a packet, header by header. Headers are distinguished by their protocols and how often each
+/// came before, so a tag that is taken off and a header that is put around are said to be just that. What an ICMP error quotes is called
+/// `quoted`. Of a packet that has become a fragment, changes are reported only up to the IP header of which it is one: what stands behind
+/// has been cut, not changed.
 pub fn changes(before: &[Field], after: &[Field]) -> Vec<Change> {
     let Some(Piece { begin, end, .. }) = cut(before, after) else { return differences(before, after) };
     let mut found = differences(&uncut(before), &uncut(after));
@@ -483,7 +484,7 @@ fn called(all: &[Field], field: &Field) -> &'static str {
     }
 }
 
-/// What tells a header from others.
+/// What distinguishes a header from others.
 fn header(field: &Field) -> (&'static str, usize) {
     (field.protocol(), field.nth)
 }
@@ -523,7 +524,7 @@ mod tests {
             // On its way it is a fragment like before.
             assert_eq!(changes(piece, piece), []);
         }
-        // What is said beside the bytes stays.
+        // Annotations, which are no bytes of the packet, stay.
         let anno = |value: &str| Field { name: "anno.paint", nth: 0, value: value.into() };
         let [before, after] =
             [(&whole, "1"), (&pieces[0], "2")].map(|(all, n)| [all, &[anno(n)][..]].concat());

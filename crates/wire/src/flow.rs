@@ -73,7 +73,7 @@ impl FlowKey {
         [addresses, ports]
     }
 
-    /// A quick hash; `seed` tells tables apart.
+    /// A quick hash; `seed` differs between tables.
     #[inline]
     pub fn quick_hash(self, seed: u64) -> u64 {
         let [addresses, ports] = self.to_words();
@@ -160,7 +160,7 @@ impl FlowKey6 {
         FlowKey6 { src: self.dst, dst: self.src, sport: self.dport, dport: self.sport, proto: self.proto }
     }
 
-    /// A quick hash; `seed` tells tables apart.
+    /// A quick hash; `seed` differs between tables.
     #[inline]
     pub fn quick_hash(self, seed: u64) -> u64 {
         let ports = u64::from(self.sport) << 32 | u64::from(self.dport) << 16 | u64::from(self.proto.0);

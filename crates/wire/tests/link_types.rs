@@ -169,7 +169,7 @@ fn ip_packets_are_found_behind_every_link_header() {
 const AROUND_OTHERS: [u32; 2] = [192, 258];
 
 proptest! {
-    /// Damaged packets of any type are looked at without harm, whatever their headers claim.
+    /// Damaged packets of any type are looked at without harm, with any claims of their headers.
     #[test]
     fn any_bytes_can_be_looked_at(link in 0u32..300, case in 0..CASES.len(), cut in 0..200usize, noise: Vec<u8>) {
         let (good, _) = packet(CASES[case].1, CASES[case].2);

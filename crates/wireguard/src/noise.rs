@@ -163,7 +163,7 @@ fn derive<const N: usize>(chain: &Secret, input: &[u8]) -> [Secret; N] {
     })
 }
 
-/// A handshake that this side has begun.
+/// A handshake that this side has started.
 pub struct Begun(Box<Started>);
 
 /// What it needs when the answer comes.
@@ -233,7 +233,7 @@ impl Begun {
     }
 }
 
-/// A handshake that somebody has begun who says that it has a key.
+/// A handshake started by somebody who claims to have a key.
 pub struct Claimed<'a> {
     chain: Box<Chain>,
     ephemeral: PublicKey,
@@ -273,7 +273,7 @@ impl Claimed<'_> {
     }
 }
 
-/// A handshake that a peer has begun.
+/// A handshake that a peer has started.
 pub struct Asked {
     chain: Box<Chain>,
     ephemeral: PublicKey,

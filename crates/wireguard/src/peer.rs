@@ -89,7 +89,7 @@ pub struct Peer {
     state: Mutex<State>,
 }
 
-/// A handshake that this side has begun.
+/// A handshake that this side has started.
 pub(crate) struct Outstanding {
     pub begun: Begun,
     pub index: u32,
@@ -324,7 +324,7 @@ impl Peer {
         index_of(self.number, free, random)
     }
 
-    /// This side has begun, and the peer has agreed: packets go by the new session at once. Whether readers let it.
+    /// This side has started, and the peer has agreed: packets go by the new session at once. Whether readers let it.
     pub(crate) fn install_mine(&self, state: &mut State, session: Arc<Session>) -> bool {
         let place = place_of(session.local).1;
         if self.sessions[place].publish(Some(session.clone())).is_err()
@@ -340,7 +340,8 @@ impl Peer {
         true
     }
 
-    /// The peer has begun, and this side has agreed: the session is used when the peer has shown that it has the keys. Whether readers let it.
+    /// The peer has started, and this side has agreed: the session is used when the peer has shown that it has the keys. Whether readers
+    /// let it.
     pub(crate) fn install_theirs(&self, state: &mut State, session: Arc<Session>) -> bool {
         let place = place_of(session.local).1;
         if self.sessions[place].publish(Some(session)).is_err() {

@@ -205,7 +205,7 @@ impl Device {
         Ok(())
     }
 
-    /// Begins a handshake with a peer, unless one was begun a moment ago. Whether it did.
+    /// Begins a handshake with a peer, unless one was started a moment ago. Returns whether it did.
     pub(crate) fn begin(&self, peer: &Peer, state: &mut State, here: &Here<'_>, send: &mut Send<'_>) -> bool {
         let may = !state.is_too_soon(here.now_ns) && !peer.is_gone();
         let Some(endpoint) = peer.endpoint(here.reader).filter(|_| may) else {

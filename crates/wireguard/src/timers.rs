@@ -29,7 +29,7 @@ enum Seen {
     Quiet,
     /// Something may.
     Busy,
-    /// A handshake was begun.
+    /// A handshake was started.
     Begun,
 }
 
@@ -59,7 +59,7 @@ impl Device {
         is_awake().then_some(here.now_ns + wait)
     }
 
-    /// Something has begun that ends by time. Returns when the next tick is due.
+    /// Something has started that ends by time. Returns when the next tick is due.
     pub fn wake(&self, now_ns: u64) -> u64 {
         if self.quiet.load(Ordering::Relaxed) > 0 {
             self.quiet.store(0, Ordering::Relaxed);
@@ -124,7 +124,7 @@ impl Device {
         if is_busy || peer.is_wanted() { Seen::Busy } else { Seen::Quiet }
     }
 
-    /// As [`look`](Self::look). Whether a handshake was begun.
+    /// As [`look`](Self::look). Returns whether a handshake was started.
     fn look_with(&self, peer: &Peer, state: &mut State, here: &Here<'_>, send: &mut Send<'_>) -> bool {
         let moments = peer.moments();
         peer.erase(state, Some(here.reader), here.now_ns);

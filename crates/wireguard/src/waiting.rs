@@ -106,7 +106,7 @@ impl Queues {
         let longest = self.ranks.last().map(|(len, _, peer)| (*len, *peer));
         let gives = match longest {
             _ if len < PER_PEER && self.total < TOTAL => None,
-            // Among the longest ones it is its own packet that gives way, whoever else has as many.
+            // If a peer is among those with most packets, its own packet gives way, even if others have as many.
             Some((most, other)) if len < PER_PEER.min(most) => Some(other),
             Some(_) if len > 0 => Some(peer),
             _ => return Held::Full(packet),
@@ -256,7 +256,7 @@ mod tests {
         for peer in 0..TOTAL {
             assert!(matches!(queues.push(peer as u32, packet(peer), 0), Held::Waits));
         }
-        // Whoever is new has a place, and the one who has waited longest gives way.
+        // A new peer has a place, and the one who has waited longest gives way.
         for n in 0..10 {
             let Held::Displaces(oldest) = queues.push(5000 + n as u32, packet(9), 0) else { panic!() };
             assert_eq!(number(&oldest), n);

@@ -41,7 +41,7 @@ pub(in super::super) fn thread_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// A table that belongs to whoever holds the lock around it.
+/// A table that belongs to the holder of the lock around it.
 struct Owned<T: Table> {
     table: T,
     fib: T::Reader,
@@ -235,7 +235,7 @@ struct Writer<'a, T: Table> {
     made: usize,
 }
 
-/// What a reader tells in the end.
+/// What a reader reports at the end.
 struct Told {
     mlps: f64,
     made: usize,

@@ -332,7 +332,7 @@ impl Flood {
             Mixed if rng.u8(..8) > 0 => {}
             Ttl | Mixed => frame[21] = 1,
             Options | BadOption => {
-                // Six bytes of padding (PadN), or an unknown option of which the sender is told (RFC 8200, 4.2).
+                // Six bytes of padding (PadN), or an unknown option that is reported to the sender (RFC 8200, 4.2).
                 let option = if self.kind == Options { 1 } else { 0x9e };
                 frame[20] = 0;
                 frame[54..62].copy_from_slice(&[Protocol::UDP.0, 0, option, 4, 0, 0, 0, 0]);

@@ -54,7 +54,7 @@ pub(super) trait Way: Sync {
     /// A section that reads.
     fn read(&self, own: &Self::Own, seed: u64) -> u64;
 
-    /// A packet: a section, and the work beside it.
+    /// The work of one packet: a read section, and some computation next to it.
     #[inline(always)]
     fn packet(&self, own: &Self::Own, seed: u64, steps: u32) -> u64 {
         work(self.read(own, seed), steps)
@@ -206,8 +206,8 @@ pub(super) type Spin = Section<SpinLock<Table>>;
 pub(super) type Adaptive = Section<AdaptiveLock<Table>>;
 pub(super) type ReadersWriter = Section<RwLock<Table>>;
 
-/// Readers follow a pointer; a writer publishes another version, and the old one is freed when every core has begun another batch.
-/// The study calls it passive serialization.
+/// Readers follow a pointer. A writer publishes a new version; the old one is freed when every core has started another batch. The study
+/// calls it passive serialization.
 pub(super) struct Rcu {
     domain: Domain,
     cell: Cell<Table>,
@@ -252,7 +252,7 @@ impl Way for Rcu {
 mod tests {
     use super::*;
 
-    /// A change is read by all who have begun another batch since.
+    /// All cores that have started another batch since a change read that change.
     fn check<W: Way>(way: &W, shared: bool) {
         let (mut one, mut other) = (way.join(), way.join());
         let seed = 5 + 64 * 7;

@@ -140,7 +140,7 @@ impl Rib {
         Some(self.show_one(key, layer, route, true))
     }
 
-    /// What the user plane was told that an object means.
+    /// The meaning of an object that was last sent to the user plane.
     #[must_use]
     pub fn sent_object(&self, id: u32) -> Option<&feed::Object> {
         self.sent.get(&id)

@@ -193,7 +193,7 @@ impl Rib {
         let Some(stored) = self.trees.stored.get_mut(&key) else { return };
         let had = stored.kernels.take().is_some();
         if have_gone && had {
-            // Whoever dies again and again prolongs nothing.
+            // A daemon that dies repeatedly does not extend the deadline.
             let until = stored.stale.as_ref().map_or(now + self.grace, |(_, until)| *until);
             stored.stale = Some((stored.tree.clone(), until));
             self.trees.deadlines.insert((until, key));

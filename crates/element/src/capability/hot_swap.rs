@@ -8,7 +8,7 @@ use crate::element::Element;
 /// most types.
 pub trait HotSwap: Element {
     /// Takes over, when a new configuration replaces one that runs, what `old` has gathered.
-    /// `old` is an instance of the element of the same name and class ([`swap::same`](crate::swap::same) tells its
+    /// `old` is an instance of the element of the same name and class ([`swap::same`](crate::swap::same) checks its
     /// type); this instance has been initialised. Take, leaving nothing behind, and add to what is here: where workers and
     /// instances are paired differently than before, either may be met more than once. What the new configuration
     /// says wins over what was written to handlers. Returns whether there was something to take.

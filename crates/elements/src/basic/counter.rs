@@ -394,7 +394,7 @@ mod tests {
         );
     }
 
-    /// What a call changes holds for the packet that made it due and for those after it, whatever the burst; a script that is
+    /// What a call changes holds for the packet that made it due and for those after it, for any burst; a script that is
     /// called may ask for the very counter, and reset it.
     #[test]
     fn a_call_takes_effect_at_its_packet() {

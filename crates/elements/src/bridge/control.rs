@@ -43,7 +43,7 @@ pub struct Control {
     fdb: Box<dyn Fdb>,
     /// Of each port, the first one of its aggregate.
     leaders: Vec<usize>,
-    /// Of each VLAN, the leaders of the ports in it; 0 alone where VLANs are not told apart.
+    /// Of each VLAN, the leaders of the ports in it; 0 alone where VLANs are not distinguished.
     vlans: BTreeMap<u16, PortSet>,
     topology_changes: AtomicU64,
 }
@@ -90,7 +90,7 @@ impl Control {
         }
     }
 
-    /// The same with aggregates, told by the first port of each port's, and VLANs, if they are told apart.
+    /// The same with aggregates, each represented by its first port, and VLANs, if they are distinguished.
     #[must_use]
     pub fn with_layout(mut self, leaders: Vec<usize>, vlans: Option<BTreeMap<u16, PortSet>>) -> Control {
         let all = || BTreeMap::from([(0, leaders.iter().copied().collect())]);
@@ -104,12 +104,12 @@ impl Control {
         self.leaders.get(port).copied().unwrap_or(port)
     }
 
-    /// The leaders of the ports that are in a VLAN (0 where VLANs are not told apart).
+    /// The leaders of the ports that are in a VLAN (0 where VLANs are not distinguished).
     pub fn members(&self, vlan: u16) -> PortSet {
         self.vlans.get(&vlan).copied().unwrap_or_default()
     }
 
-    /// The VLANs that have members; 0 alone where VLANs are not told apart.
+    /// The VLANs that have members; 0 alone where VLANs are not distinguished.
     pub fn vlans(&self) -> impl Iterator<Item = u16> + '_ {
         self.vlans.keys().copied()
     }

@@ -26,7 +26,7 @@ struct Version {
     others: Option<Others>,
 }
 
-/// The ports of multicast groups, by VLAN (0 where VLANs are not told apart) and group address.
+/// The ports of multicast groups, by VLAN (0 where VLANs are not distinguished) and group address.
 #[derive(Debug)]
 pub struct Groups {
     current: rcu::Cell<Version>,

@@ -9,7 +9,7 @@ use super::{MAX_PORTS, PortSet};
 /// A port as its description says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Port {
-    /// The VLAN of untagged frames; 0 if they are not admitted, or VLANs are not told apart.
+    /// The VLAN of untagged frames; 0 if they are not admitted, or VLANs are not distinguished.
     pub pvid: u16,
     /// Whether it is a trunk: tagged frames are admitted, and frames leave with tags unless they are of VLAN `pvid`.
     pub trunk: bool,
@@ -116,7 +116,7 @@ pub(super) struct Plan {
     pub lone: PortSet,
     /// Whether some ports are parts of aggregates.
     pub has_lags: bool,
-    /// Whether VLANs are told apart.
+    /// Whether VLANs are distinguished.
     pub aware: bool,
     /// The VLANs that have members; number 0 is none.
     pub vlans: Vec<Vlan>,

@@ -94,7 +94,7 @@ pub struct PortStates {
 impl PortStates {
     /// States of `ports` ports, all forwarding: without a spanning tree there is nobody to let them.
     pub fn new(ports: usize) -> PortStates {
-        // Whole lines, so that nobody else's word stands beside these.
+        // Whole cache lines, so that no other thread's word shares a line with these.
         let bytes = ports.next_multiple_of(64);
         let states = (0..bytes).map(|_| AtomicU8::new(PortState::Forwarding as u8)).collect::<Vec<_>>();
         let forwarding = PortSet::first(ports).0.map(AtomicU64::new);

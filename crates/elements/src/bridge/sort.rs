@@ -49,9 +49,10 @@ pub(super) enum FrameDecision {
     Drop(Reason),
 }
 
-/// What happens to a frame and how it came, in a number: whoever has the same leaves in the same manner.
+/// What happens to a frame and how it came, in a number: frames with the same number leave in the same manner.
 ///
-/// Bits 0 to 11: its VLAN, 0 where none is told apart; 12: whether it came with a tag; from 13 on the way: numbers below 256 are ports.
+/// Bits 0 to 11: its VLAN, 0 where VLANs are not distinguished; 12: whether it came with a tag; from 13 on the way: numbers below 256
+/// are ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Observation(u32);
 
@@ -361,7 +362,7 @@ impl Sorter<'_> {
         if self.plan.aware { self.open.and(&self.plan.vlan(vid).members) } else { self.open }
     }
 
-    /// Reads frames' addresses and judges them, where VLANs are not told apart.
+    /// Reads frames' addresses and judges them, where VLANs are not distinguished.
     #[inline(never)]
     fn look_all(&self, batch: &[Packet], observations: &mut Observations) {
         let (salt, plain) = (self.fdb.salt(0), Observation::new(0, false));
@@ -390,7 +391,7 @@ impl Sorter<'_> {
     #[inline(never)]
     fn look_closer(&self, data: &[u8], to: u64, from: u64) -> FrameDecision {
         match self.fault(data, from) {
-            // These pass whatever the port's state.
+            // These pass in any state of the port.
             FrameDecision::Look if to & !0xf == RESERVED && self.member.port.guarded => {
                 FrameDecision::Drop(Reason::BadBpdu)
             }
@@ -400,7 +401,7 @@ impl Sorter<'_> {
         }
     }
 
-    /// The same where VLANs are told apart.
+    /// The same where VLANs are distinguished.
     #[inline]
     fn look_tagged(&self, packet: &Packet) -> (Observation, [FdbKey; 2]) {
         let data = packet.data();

@@ -125,7 +125,7 @@ fn around_test(test: &Test, value: bool) -> Vec<Box4> {
         return Vec::from_iter((!value).then(Rule::any));
     }
     let is_exact = low == high;
-    // It holds for whatever has the bytes.
+    // It holds for every packet that has the bytes.
     let is_always = low == 0 && high == test.mask;
     match field(test) {
         Field::Address(_) | Field::Protocol | Field::Header if is_always => {

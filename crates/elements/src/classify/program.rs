@@ -296,7 +296,7 @@ impl Program {
             let Node { test, yes, no } = &self.nodes[at as usize];
             let word = word_at(data, test.offset)?;
             at = if (word & test.mask).wrapping_sub(test.low) <= test.high - test.low { *yes } else { *no };
-            // Tests of the same bits came out the same way for whoever has the same bits.
+            // Tests of the same bits came out the same way for every packet with the same bits.
             let asked = Asked { offset: test.offset, mask: test.mask, value: word & test.mask };
             if n == 0 || path.asked[n - 1] != asked {
                 *path.asked.get_mut(n)? = asked;

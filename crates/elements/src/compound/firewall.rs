@@ -62,7 +62,7 @@ pub(super) fn text(router: &Router) -> String {
     text
 }
 
-/// What senders are told of packets that may not pass.
+/// The answers to senders of packets that may not pass.
 pub(super) fn answers(router: &Router) -> String {
     let mut text = String::new();
     if router.firewall.is_none() {

@@ -228,7 +228,7 @@ fn encrypt_own(router: &Router, i: usize) -> String {
     encrypt(router, i).replace("MARK true", "MARK true, OWN true")
 }
 
-/// What protects packets that leave by interface `i` whatever routes say, between `from` and `to`: those to groups or on the link. Those that a tunnel carries go
+/// What protects packets that leave by interface `i` regardless of routes, between `from` and `to`: those to groups or on the link. Those that a tunnel carries go
 /// where it ends. `here` are the patterns of the others, and `error` is what answers packets that are too long, if anything does.
 pub(super) fn direct(
     router: &Router,

@@ -12,7 +12,7 @@ use super::{ipsec, mpls, multicast};
 
 /// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
 pub const MTU_MIN: u16 = 68;
-/// What an interface's classifier tells apart: ARP queries, ARP replies, IPv4.
+/// What an interface's classifier distinguishes: ARP queries, ARP replies, IPv4.
 pub(super) const PATTERNS: [&str; 3] = ["12/0806 20/0001", "12/0806 20/0002", "12/0800"];
 /// Packets without a source address, which no router forwards: those of DHCP clients, which the kernel's daemons serve or relay.
 pub(super) const FROM_NOWHERE: &str = "12/0800 26/00000000";
@@ -114,7 +114,7 @@ pub(super) fn local(router: &Router) -> String {
     let error = |what: &str| format!("ICMPError({address}, {what}, LOCAL true, {ERRORS}) -> [0]rt;\n");
     let kinds = if router.joined[1] { "-" } else { "udp or tcp, icmp, -" };
     let mut text = format!(
-        "\n// Packets for this router: it answers pings. Of others the sender is told that nobody takes them.\n\
+        "\n// Packets for this router: it answers pings. The senders of others get an ICMP error.\n\
          {} -> whole :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, {kinds});\n\
          whole[1]{} -> {}\
          local[0] -> ICMPPingResponder -> [0]rt;\n",
@@ -165,7 +165,7 @@ pub(super) fn no_route(router: &Router) -> String {
     };
     let from = format!("rt[{}]", router.interfaces.len() + 1);
     format!(
-        "\n// For nobody that we know: the sender is told so.\n{}",
+        "\n// Without a route: the sender gets an ICMP error.\n{}",
         router.by_table(&from, "nobody", error)
     )
 }

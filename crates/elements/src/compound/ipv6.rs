@@ -17,7 +17,7 @@ use super::{mpls, multicast};
 
 /// The least MTU of a link that carries IPv6 (RFC 8200, 5).
 pub const MTU_MIN: u16 = 1280;
-/// What an interface's classifier tells apart: neighbour solicitations, neighbour advertisements, router solicitations,
+/// What an interface's classifier distinguishes: neighbour solicitations, neighbour advertisements, router solicitations,
 /// other IPv6.
 pub(super) const PATTERNS: [&str; 4] =
     ["12/86dd 20/3a 54/87", "12/86dd 20/3a 54/88", "12/86dd 20/3a 54/85", "12/86dd"];
@@ -208,8 +208,8 @@ pub(super) fn local(router: &Router) -> String {
          mine6[0], mine6[1] -> back6 :: PaintSwitch;\n\
          mine6[2] -> Paint(0) -> [0]rt6;\n\
          back6[0] -> Discard;\n\n\
-         // Packets for this router: fragments are put together, extension headers processed, pings answered. Of UDP and TCP the\n\
-         // sender is told that nobody takes them. Answers about a shared address come from one of our own.\n\
+         // Packets for this router: fragments are put together, extension headers processed, pings answered. Senders of\n\
+         // UDP and TCP get an ICMP error. Answers about a shared address come from one of our own.\n\
          {2} -> whole6 :: IP6Reassembler\n    -> headers6 :: IP6Extensions{protocols}\n    \
          -> upper6 :: IP6Extensions(PROTOCOLS icmp6)\n    -> icmp6 :: CheckICMP6Header\n    -> local6 :: PaintSwitch\n    \
          -> pong :: ICMP6PingResponder{0}\n    -> made6;\n\
@@ -246,7 +246,7 @@ pub(super) fn local(router: &Router) -> String {
     text += "headers6[1] -> field6;\n\
              headers6[2] -> Answer6(parameterproblem, nextheader, true) -> made6;\n\
              headers6[3] -> Answer6(parameterproblem, option, true) -> made6;\n\n\
-             // Exceptions on the way, from whatever interface: the sender is told.\n\
+             // Exceptions on the way, from any interface: the sender gets an ICMP error.\n\
              hop6[1] -> Answer6(parameterproblem, header, false) -> made6;\n\
              hop6[2] -> Answer6(parameterproblem, option, false) -> made6;\n\
              beyond6 :: Answer6(unreachable, scope, false) -> made6;\n\
@@ -367,7 +367,7 @@ pub(super) fn output(router: &Router, i: usize) -> String {
     let (output, follow) = (i + 1, router.follow(i));
     let way = if router.host { ENTRY } else { "made6" };
     let long = format!("ICMP6Error({}, toobig, PMTU_ANNO true, {ERRORS}) -> {way}", speaker(router, i));
-    // Neighbours are told of better ways only, and all neighbours have an address on the link (RFC 4861, 8.2).
+    // Neighbours hear of better ways only, and all neighbours have an address on the link (RFC 4861, 8.2).
     let networks: Vec<String> = six.iter().map(|(_, p)| p.to_string()).collect();
     let redirect = ipsec::Redirect { name: "onlink", i };
     let mut text = format!(

@@ -10,11 +10,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::router::{Interface, Router};
 use super::{ipv4, ipv6};
 
-/// What an interface's classifier tells apart: labelled packets.
+/// What an interface's classifier distinguishes: labelled packets.
 pub(super) const PATTERNS: [&str; 1] = ["12/8847"];
 /// How ICMP errors about labelled packets are sent.
 const ERRORS: &str = "MPLS true, RATE 1000, DST_RATE 10";
-/// What ARPQuerier and IP6NDSolicitor are told, so that labelled packets may leave by them.
+/// Arguments of ARPQuerier and IP6NDSolicitor, so that labelled packets may leave by them.
 pub(super) const TYPED: &str = ", ETHERTYPE_ANNO ETHERTYPE";
 
 /// The output of each routing table for next hops that are adjacencies of the label table.

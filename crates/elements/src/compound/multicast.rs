@@ -38,7 +38,7 @@ fn table(router: &Router, six: &str, class: &str, from: usize) -> String {
         None => (format!("rt{six}[{from}]"), String::new()),
     };
     format!(
-        "{unseen}// Packets to groups, by entries that the kernel's daemons make. Those without an entry go to the kernel, which tells the daemons.\n\
+        "{unseen}// Packets to groups, by entries that the kernel's daemons make. Those without an entry go to the kernel, which informs the daemons.\n\
          // Of each entry it has a packet now and then, and forwards it.\n\
          {source} -> mroute{six} :: {class}(LOCAL 0, UNKNOWN {unknown}, KERNEL {0}{vrf});\n\
          mroute{six}[0] -> {joined};\n\
@@ -64,7 +64,7 @@ pub(super) fn tables(router: &Router) -> String {
     text
 }
 
-/// Copies that leave by interface `i`. About IPv4 packets that are too long nobody is told (RFC 1112, 7.2).
+/// Copies that leave by interface `i`. IPv4 packets that are too long cause no error (RFC 1112, 7.2).
 pub(super) fn port(router: &Router, i: usize) -> String {
     let Interface { mtu, .. } = &router.interfaces[i];
     let (mut text, output, follow) = (String::new(), i + 1, router.follow(i));

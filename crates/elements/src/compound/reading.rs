@@ -170,7 +170,7 @@ impl Grammar {
             "ADVERTISE" => router.advertise = words.boolean("ADVERTISE"),
             // Routes and VRFs are read when all interfaces are known.
             "ROUTE" | "VRF" => return,
-            // The element that sends advertisements knows what it can be told.
+            // The element that sends advertisements knows which settings there are.
             _ => match words.next().filter(|v| v.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')) {
                 Some(value) => router.advertisements.push(format!("{key} {value}")),
                 None => words.fault(
@@ -319,7 +319,7 @@ fn sessions(router: &mut Router, mut words: Words<'_>) {
     match &text[..] {
         [word] if word == "false" => router.bfd = None,
         [word] if word == "true" => _ = router.bfd.get_or_insert_default(),
-        // The element knows what a session can be told.
+        // The element knows which settings a session has.
         [_, _, _, ..] => router.bfd.get_or_insert_default().push(text.join(" ")),
         _ => words.fault(
             "BFD has no session",

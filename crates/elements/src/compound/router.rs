@@ -148,7 +148,7 @@ impl Interface {
         if addr.is_unicast_link_local() {
             if let Some(other) = self.link_local.replace(addr) {
                 return Err(Wrong::new(
-                    format!("{addr} is a second link-local address beside {other}"),
+                    format!("{addr} is a second link-local address next to {other}"),
                     "give an interface one of them, or none",
                 ));
             }
@@ -267,7 +267,7 @@ pub struct Router {
     pub interfaces: Vec<Interface>,
     /// Those of them that have routing tables of their own: table 1, and so on.
     pub vrfs: Vec<Vrf>,
-    /// Beside those to the interfaces' own networks.
+    /// In addition to those to the interfaces' own networks.
     pub routes4: Vec<Route<Prefix4, Ipv4Addr>>,
     /// The same for IPv6.
     pub routes6: Vec<Route<Prefix6, Ipv6Addr>>,

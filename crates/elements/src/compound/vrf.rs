@@ -110,7 +110,7 @@ impl Router {
         })
     }
 
-    /// What a twin of interface `i` is told of its VRF.
+    /// Arguments of a twin of interface `i` about its VRF.
     pub(super) fn twins_vrf(&self, i: usize) -> String {
         let vrf = self.table_of(i).checked_sub(1).map(|vrf| &self.vrfs[vrf]);
         vrf.map_or_else(String::new, |vrf| format!(", VRF {} {}", vrf.name, vrf.table))
@@ -136,7 +136,7 @@ impl Router {
         self.members(table).any(|(_, port)| port.addresses().any(|ours| ours == address))
     }
 
-    /// What tells packets of interface `i` their table.
+    /// What marks packets of interface `i` with their table.
     pub(super) fn marked(&self, i: usize) -> String {
         match self.vrfs.is_empty() {
             true => String::new(),
@@ -155,7 +155,7 @@ impl Router {
         }
     }
 
-    /// An argument of what looks up by the packet's table, and of what tells packets their table.
+    /// An argument of what looks up by the packet's table, and of what marks packets with their table.
     pub(super) fn keyword(&self) -> &'static str {
         if self.vrfs.is_empty() { "" } else { "VRF_ANNO VRF" }
     }

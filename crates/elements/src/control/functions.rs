@@ -62,7 +62,7 @@ impl Number {
     }
 }
 
-/// Reads a whole number, whatever its sign.
+/// Reads a whole number of any sign.
 pub(super) fn integer(text: &str) -> Result<i64, String> {
     match Number::parse(text.trim()) {
         Some(Number::Whole(n)) => Ok(n),

@@ -104,7 +104,7 @@ pub(super) struct Runner<'a, 'c> {
     frame: Frame,
     /// The frame goes back to the state, and the run may block.
     lasting: bool,
-    /// What went wrong, for whoever called; reported at once when there is nobody.
+    /// What went wrong, for the caller; reported at once when there is none.
     errors: Option<Vec<String>>,
     reported: bool,
 }
@@ -115,7 +115,7 @@ impl Drop for Runner<'_, '_> {
         if self.lasting {
             self.script.state().frame = Some(std::mem::take(&mut self.frame));
         }
-        // Whoever called may have printed nothing yet of what is no failure in the end.
+        // The caller may not have printed these yet: they may turn out to be no failure.
         for error in self.errors.take().unwrap_or_default() {
             self.report(&error);
         }

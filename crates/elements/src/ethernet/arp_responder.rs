@@ -133,7 +133,7 @@ impl ArpResponder {
         self.entries.iter().find(|e| e.prefix.contains(ip)).map(|e| e.mac)
     }
 
-    /// Tells every station on the link of the single addresses.
+    /// Announces the single addresses to every station on the link.
     fn announce_now(&mut self, cx: &mut Cx<'_>) {
         let single = self.entries.iter().filter(|e| e.prefix.len() == 32);
         let own = |e: &Entry| arp::Repr::request(e.mac, e.prefix.addr(), e.prefix.addr());

@@ -327,7 +327,7 @@ pub const fn of_table<A: Address, T: OverTable<A>>() -> [Handler; 9] {
     ])
 }
 
-/// Whom a table tells about the neighbours that an element asks for: a number that stays the same when the configuration is
+/// The number by which a table identifies the element that asks for neighbours. It stays the same when the configuration is
 /// replaced and the table goes on.
 pub fn owner(cx: &Cx<'_>) -> u32 {
     // FNV-1a.

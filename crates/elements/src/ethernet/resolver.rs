@@ -38,7 +38,7 @@ pub(crate) struct Counts {
     queries: AtomicU64,
     responses: AtomicU64,
     drops: AtomicU64,
-    /// Whether the user was told of packets without a destination.
+    /// Whether the user was warned of packets without a destination.
     warned: AtomicU64,
 }
 
@@ -232,7 +232,7 @@ impl<A: Address> Client<A> {
             self.table.take(&old.table);
         }
         if cx.router().elements[cx.index()].place.home() == cx.worker() {
-            // Whoever looked after it before is gone.
+            // The element that looked after it before is gone.
             let now = cx.now();
             cx.set_timer(EXPIRE, now);
         }
@@ -561,7 +561,7 @@ impl<F: Family> Resolver<F> {
         table.advance(client.owner, now, |due| match due {
             Due::Query(ip, to) => queries.push((ip, to)),
             Due::Unreachable(_, waited) => waited.into_iter().for_each(|p| {
-                // Whoever answers about packets expects the EtherType of this element.
+                // Elements that answer with ICMP errors expect the EtherType of this element.
                 let why = if client.is_typed(&p) { Loss::Cleared } else { Loss::Unreachable };
                 lost.note(p, why);
             }),
@@ -642,7 +642,7 @@ impl<F: Family> Element for Resolver<F> {
 
 impl<F: Family> Statistics for Resolver<F> {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        // A table by name tells itself.
+        // A named table reports its own statistics.
         if let Some(table) = self.own_table() {
             table.stats(put);
         }

@@ -211,8 +211,8 @@ impl IcmpError {
             && (self.kind != Type::REDIRECT || self.may_redirect(address(12), address(16), packet))
     }
 
-    /// RFC 1812, 5.2.7.2: whether a sender reaches the next hop directly, as far as we are told. One that writes to itself, as BFD's Echo function
-    /// does, knows the way.
+    /// RFC 1812, 5.2.7.2: whether a sender reaches the next hop directly, as far as this element is configured to know. A sender that
+    /// writes to itself, as BFD's Echo function does, knows the way.
     fn may_redirect(&self, sender: Ipv4Addr, destination: Ipv4Addr, packet: &Packet) -> bool {
         let hop = packet.dst_ip().into();
         let both = |net: &wire::Prefix4| net.contains(sender) && net.contains(hop);

@@ -20,7 +20,7 @@ use element::swap::Carried;
 const DESTINATIONS: usize = 4096;
 /// Places at which a destination can be remembered.
 const WAYS: usize = 4;
-/// Messages at once unless told otherwise: to all, and to one.
+/// Messages at once by default: to all, and to one.
 const BURSTS: (u64, u64) = (50, 6);
 
 /// The limits of an element, common to its instances. Without any it costs nothing; without those on destinations it
@@ -102,7 +102,7 @@ impl Carried for Limits {
             let lock = |each: &AdaptiveLock<Destinations>| std::mem::take(&mut each.lock().slots);
             let theirs = lock(theirs);
             let mut mine = mine.lock();
-            // Instances share the buckets: whoever comes first takes them.
+            // Instances share the buckets: the first instance takes them.
             for (slot, (to, mut bucket)) in mine.slots.iter_mut().zip(theirs) {
                 slot.0 = to;
                 slot.1.carry(now, &mut bucket);

@@ -122,7 +122,7 @@ fn state(link: Link) -> &'static str {
     }
 }
 
-/// Click's names for link-layer types; the first name of a type is the one that is told.
+/// Click's names for link-layer types; the first name of a type is the one that is reported.
 const ENCAPSULATIONS: [(&str, u32); 20] = [
     ("ETHER", link_type::ETHERNET),
     ("ETHERNET", link_type::ETHERNET),

@@ -284,7 +284,7 @@ impl FromDevice {
 }
 
 /// What has come between two looks at the clock is not older than the second one says: the worker may have been away for
-/// milliseconds between the first one and the look that found it. Times that the device has told stay.
+/// milliseconds between the first one and the look that found it. Times that the device has recorded stay.
 #[cold]
 fn mark_anew(batch: &mut Batch, before: Nanos, now: Nanos) {
     batch.iter_mut().filter(|p| p.timestamp_ns() == before).for_each(|p| p.set_timestamp_ns(now));

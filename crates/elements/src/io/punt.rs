@@ -52,7 +52,7 @@ pub const CLASS: Class = Class::new("Punt", "1/1", || Box::new(Punt::default()))
     .rehearsal::<Punt>()
     .file(file!());
 
-/// Packets per second unless told otherwise.
+/// Packets per second by default.
 const RATE: u64 = 1000;
 
 #[derive(Clone, Default)]

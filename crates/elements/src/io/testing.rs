@@ -137,7 +137,7 @@ impl Fake {
         self.0.link_type.store(link, Ordering::Relaxed);
     }
 
-    /// Sets whether it tells how frames were addressed.
+    /// Sets whether it reports how frames were addressed.
     pub fn set_told(&self, told: bool) {
         self.0.told.store(told, Ordering::Relaxed);
     }

@@ -200,7 +200,7 @@ const TEND: u32 = 2;
 struct Sent {
     taken: usize,
     refused: u64,
-    /// The device has not begun to send all that it took.
+    /// The device has not started to send all that it took.
     lags: bool,
     fault: Option<Error>,
 }
@@ -283,7 +283,7 @@ impl ToDevice {
         sent.taken
     }
 
-    /// Has the device go on with what it took, until it has begun to send all. Nothing else may come for it: whoever would send waits
+    /// Has the device go on with what it took, until it has started to send all. Nothing else may come for it: a sender would wait
     /// for what lies there.
     #[cold]
     fn urge(&mut self, cx: &mut Cx<'_>) {

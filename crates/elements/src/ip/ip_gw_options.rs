@@ -163,7 +163,7 @@ impl Rehearsal for IpGwOptions {
 
 carries!(IpGwOptions: bad; anew me, all, others, source_routes, addresses);
 
-/// What options are told about the router and the time.
+/// What options need to know about the router and the time.
 struct Router<'a> {
     /// The address that is recorded.
     me: [u8; 4],

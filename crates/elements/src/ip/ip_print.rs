@@ -74,7 +74,7 @@ struct IpPrint {
     lines: Lines,
 }
 
-/// What to print beside the packet itself.
+/// What to print in addition to the packet itself.
 #[derive(Clone, Default)]
 struct Show {
     timestamp: bool,

@@ -75,7 +75,7 @@ pub const CLASS: Class = Class::new("IPReassembler", "1/1-2", || Box::<IpReassem
     .packet_holder::<IpReassembler>()
     .file(file!());
 
-/// Time without a fragment after which a packet is given up, unless told otherwise.
+/// Default time without a fragment after which a packet is given up.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Looks at that in its course.
 const LOOKS: u64 = 3;

@@ -131,7 +131,7 @@ pub(super) fn vary_reachable_time(cx: &mut Cx<'_>, table: &Table<u128>) {
     }
 }
 
-/// RFC 4861's times, and room for the neighbours of a large link: whoever speaks gets an entry.
+/// RFC 4861's times, and room for the neighbours of a large link: every neighbour that speaks gets an entry.
 pub(super) fn default_config() -> Config {
     Config { entry_capacity: 65_536, ..Config::rfc4861() }
 }

@@ -184,7 +184,7 @@ impl Advertiser {
         Ok((entry, target, heard))
     }
 
-    /// Tells the table who asked; what waited for that goes to `out`.
+    /// Records in the table who asked; what waited for that goes to `out`.
     fn learn(&self, cx: &mut Cx<'_>, entry: Entry, who: Ipv6Addr, mac: MacAddr, out: &mut Batch) {
         let Some(table) = &self.table else { return };
         let now = cx.now();
@@ -202,7 +202,7 @@ impl Advertiser {
         }
     }
 
-    /// Tells all nodes of the own addresses.
+    /// Announces the own addresses to all nodes.
     fn announce_now(&mut self, cx: &mut Cx<'_>) {
         let own = self.entries.iter().filter(|e| e.is_own());
         let batch: Batch = own.filter_map(|e| self.advertise(*e, e.prefix.addr(), None)).collect();

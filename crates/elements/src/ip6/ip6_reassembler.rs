@@ -69,7 +69,7 @@ pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reass
     .packet_holder::<Ip6Reassembler>()
     .file(file!());
 
-/// What a waiting packet costs beside its bytes.
+/// What a waiting packet costs in addition to its bytes.
 const OVERHEAD: usize = 128;
 /// What the first fragment costs, which waits as it came, in a frame.
 const FRAME: usize = 2048 + 128;
@@ -124,7 +124,7 @@ struct Waiting {
     bytes: Vec<u8>,
     /// The payload's length, once the last fragment came.
     len: Option<usize>,
-    /// Whether two fragments contradicted each other: whatever else comes is dropped.
+    /// Whether two fragments contradicted each other: all further fragments are dropped.
     condemned: bool,
     /// Congestion fields of the fragments that it is made of.
     ecn: ecn::Seen,

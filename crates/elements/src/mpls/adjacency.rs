@@ -43,7 +43,7 @@ impl Adjacency {
 pub(super) struct Scope<'a> {
     /// Outputs that there are.
     pub noutputs: usize,
-    /// Whether packets can be told in which table to look.
+    /// Whether an annotation can name the table that packets are looked up in.
     pub has_tables: bool,
     /// Names of addresses.
     pub names: &'a Names,

@@ -98,7 +98,7 @@ pub const CLASS: Class = Class::new("LookupMPLS", "1-2/-", || Box::new(LookupMpl
     .pure()
     .hot_swap::<LookupMpls>().shared_state::<LookupMpls>().locking::<LookupMpls>().statistics::<LookupMpls>().provide::<LookupMpls>().file(file!());
 
-/// Labels that are looked at unless told otherwise.
+/// Labels that are looked at by default.
 const DEPTH: usize = 16;
 
 /// An output for packets of each IP version.

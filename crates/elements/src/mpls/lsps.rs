@@ -24,7 +24,7 @@ pub(crate) struct Limits {
     pub outputs: usize,
     /// Adjacencies and groups.
     pub adjacencies: usize,
-    /// Whether packets can be told in which table to look.
+    /// Whether an annotation can name the table that packets are looked up in.
     pub has_tables: bool,
 }
 
@@ -259,7 +259,7 @@ pub(crate) struct LabelForwarding {
     pub(super) hops: NextHopReader<Adjacency>,
     /// The route feed that fills it.
     pub(crate) feeder: Feeder,
-    /// Tells the indices of this table's adjacencies from those of others.
+    /// Distinguishes the indices of this table's adjacencies from those of others.
     tag: u16,
     limits: Limits,
     names: Names,
@@ -288,7 +288,7 @@ impl LabelForwarding {
         self.limits == fresh.limits && self.names == fresh.names
     }
 
-    /// Whether packets can be told in which table to look.
+    /// Whether an annotation can name the table that packets are looked up in.
     pub(crate) fn has_tables(&self) -> bool {
         self.limits.has_tables
     }

@@ -24,11 +24,11 @@ use super::trees::{Branch, Entry, MulticastForwarding, MulticastRoute};
 use crate::shared_limit::SharedLimit;
 use crate::tools::Anno;
 
-/// Entries unless told otherwise.
+/// Entries by default.
 const CAPACITY: usize = 1 << 14;
-/// Seconds between two packets of an entry for the kernel, unless told otherwise.
+/// Default time between two packets of an entry for the kernel.
 const PERIOD: Nanos = 10 * SECOND;
-/// Packets for the kernel a second, unless told otherwise.
+/// Packets for the kernel a second by default.
 const RATE: u64 = 1000;
 /// Time between two packets of an entry from wrong interfaces. Linux reports no more than one in three seconds.
 const WRONG: Nanos = SECOND;

@@ -275,7 +275,7 @@ impl MulticastForwarding {
         self.noutputs
     }
 
-    /// Whether packets are told the table that they are looked up in.
+    /// Whether an annotation names the table that packets are looked up in.
     pub(crate) fn has_tables(&self) -> bool {
         self.has_tables
     }

@@ -43,7 +43,7 @@ pub(super) fn lock(shared: &Shared) -> AdaptiveGuard<'_, Mappings> {
     shared.lock()
 }
 
-/// What is kept about a mapping beside its flow keys. Pairs are forward side first.
+/// What is kept about a mapping next to its flow keys. Pairs are forward side first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mapping {
     pub outputs: [u8; 2],
@@ -169,7 +169,7 @@ impl Mappings {
         self.members.get(usize::from(zone)).map_or(0, |m| m.counts.iter().sum())
     }
 
-    /// Mappings that this address has begun.
+    /// Mappings that this address has started.
     pub fn count_of(&self, host: u32) -> usize {
         self.hosts.get(&host).copied().unwrap_or(0)
     }

@@ -73,7 +73,7 @@ impl Stream {
         }
     }
 
-    /// What the receiver is told for the sender's sequence number.
+    /// What the receiver gets for the sender's sequence number.
     pub fn sent(&mut self, seq: u32) -> u32 {
         while self.edits.front().is_some_and(|e| !before(seq, e.end.wrapping_add(FAR))) {
             self.forget();
@@ -82,7 +82,7 @@ impl Stream {
         seq.wrapping_add(passed.map_or(self.base, |e| e.growth))
     }
 
-    /// What the sender is told for the receiver's acknowledgement. One in the midst of a new text acknowledges nothing of its
+    /// What the sender gets for the receiver's acknowledgement. One in the midst of a new text acknowledges nothing of its
     /// line.
     pub fn acknowledged(&self, ack: u32) -> u32 {
         self.position(ack, |edit| edit.line)

@@ -187,7 +187,7 @@ proptest! {
         prop_assert_eq!(all_out(&run), [vec![], vec![], want]);
     }
 
-    /// Whatever the bytes are, packets come out or are counted, in bursts and one by one alike.
+    /// For any bytes, packets come out or are counted, in bursts and one by one alike.
     #[test]
     fn nothing_is_lost_or_breaks(
         rewriter in 0..REWRITERS.len(),

@@ -348,7 +348,7 @@ mod tests {
         }
     }
 
-    /// How often this thread told meanwhile that the queue of this index is full.
+    /// How often this thread recorded meanwhile that the queue of this index is full.
     fn told_full(reader: &mut Reader, queue: element::ElementId) -> usize {
         // Other tests' threads tell of queues of the same number.
         events::push(0, EventKind::Sleep, (u32::MAX, 0), (0, 0));

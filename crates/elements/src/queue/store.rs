@@ -115,7 +115,7 @@ impl std::fmt::Display for QueueSync {
 #[derive(Debug)]
 pub(super) struct Rings {
     kept: Kept,
-    // Written by those who fill it only, so not on the line that tells those who drain it where the slots are.
+    // Written only by the threads that fill it, so not on the cache line where draining threads find the slots.
     pub(super) highwater: CachePadded<AtomicUsize>,
     pub(super) drops: CachePadded<AtomicU64>,
 }
@@ -221,7 +221,7 @@ impl<L> Guarded<L> {
         self.len.store(list.len(), Ordering::Relaxed);
     }
 
-    /// An empty queue is seen without the lock, or whoever waits for packets would keep out those who bring some.
+    /// An empty queue is detected without the lock. Otherwise threads that wait for packets would keep out those that bring some.
     fn is_empty(&self) -> bool {
         self.len.load(Ordering::Relaxed) == 0
     }

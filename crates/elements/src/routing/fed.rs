@@ -75,7 +75,7 @@ pub(super) struct Fed<F: Family> {
     seen: Option<HashSet<Key<F>, Hasher>>,
     /// Somebody else has removed fed routes.
     is_disturbed: bool,
-    /// Routes of the feed that have gone, whatever took their place.
+    /// Routes of the feed that have gone, also if others took their place.
     removed: u64,
 }
 

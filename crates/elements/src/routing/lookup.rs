@@ -224,7 +224,7 @@ impl<F: Family> Lookup<F> {
         self.shared.as_ref().expect("configured before use")
     }
 
-    /// Takes another element's routes for its own, with what it may say beside.
+    /// Takes another element's routes for its own, with the arguments allowed in addition.
     fn borrow(&mut self, args: &mut Args<'_>, owner: String) {
         let given = [
             ("SYNC", args.keyword_opt::<String>("SYNC")),

@@ -235,7 +235,7 @@ mod tests {
     const ROUTES: &str = "2001:db8::/32 0, 2001:db8:1::/48 fe80::1 1, 2001:db8:1::7 fe80::2 2, \
         2001:db8:1:2::/ffff:ffff:ffff:ffff:: fe80::3 1, 2001:db8:bad::/48 -1";
 
-    /// A UDP packet to this destination, told apart by its source port.
+    /// A UDP packet to this destination, distinguished by its source port.
     fn to(destination: &str, port: u16) -> Packet {
         let mut payload = [0; 8];
         payload[..2].copy_from_slice(&port.to_be_bytes());

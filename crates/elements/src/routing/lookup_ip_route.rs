@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(Rig::text(&text("10.0.0.1/24")).errors(), [""; 0]);
     }
 
-    /// Packets of UDP flows to this destination, told apart by their source ports.
+    /// Packets of UDP flows to this destination, distinguished by their source ports.
     fn flows(destination: [u8; 4], count: u16) -> Vec<Packet> {
         let flow = |port: u16| {
             let mut bytes = [0; 28];
@@ -547,7 +547,7 @@ mod tests {
     /// What routes have decided about in [`strategies_agree`] that are still there at its end, by hand.
     const COUNTS: &str = "400 11200 11.0.0.0/8 - 2\n8 224 10.1.0.0/16 1.1.1.1 1\n";
 
-    /// The same routes, changes and packets give the same outputs, whatever the strategy, on one worker and on two.
+    /// The same routes, changes and packets give the same outputs with any strategy, on one worker and on two.
     #[test]
     fn strategies_agree() {
         let outcome = |sync: &str, workers: usize| {

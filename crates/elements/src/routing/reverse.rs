@@ -22,7 +22,7 @@ pub(crate) struct ReverseRoutes<F: Family> {
 }
 
 impl<F: Family> ReverseRoutes<F> {
-    /// Whether packets are told the table that they are looked up in.
+    /// Whether an annotation names the table that packets are looked up in.
     pub(crate) fn has_vrfs(&self) -> bool {
         self.vrf.is_some()
     }

@@ -67,7 +67,7 @@ struct Change<F: Family> {
     verb: Verb,
     table: u8,
     prefix: F::Prefix,
-    /// `None` for a removal whatever the next hop.
+    /// `None` for a removal with any next hop.
     id: Option<NextHopId>,
 }
 
@@ -84,7 +84,7 @@ struct Judged<F: Family> {
     beneath: HashMap<(u8, F::Prefix), Option<NextHopId>>,
 }
 
-/// Errors in routes of a configuration that are told one by one.
+/// Errors in routes of a configuration that are reported one by one.
 const MOST_WRONG: usize = 20;
 
 /// More changes than are made one by one.

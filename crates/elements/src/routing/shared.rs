@@ -57,7 +57,7 @@ const FORGOTTEN_AT_ONCE: usize = 256;
 /// A route by its table and prefix.
 type RouteKey<F> = (u8, <F as Family>::Prefix);
 
-/// Routes that belong to whoever holds the lock around them, reading included.
+/// Routes that belong to the holder of the lock around them, reading included.
 pub(super) struct Owned<F: Family> {
     pub routes: Routes<F>,
     pub readers: Readers<F>,

@@ -106,7 +106,7 @@ struct MulticastSnooping {
     /// Ports of routers that the user named, and in which VLAN.
     routers: Vec<(usize, Option<u16>)>,
     refused: Count,
-    /// Whether what nobody asked for goes everywhere, and if not, what the bridge was told of it.
+    /// Whether what nobody asked for goes everywhere, and if not, what was last reported of it to the bridge.
     flood: bool,
     others: Option<Others>,
     eth: Option<MacAddr>,
@@ -249,7 +249,7 @@ impl MulticastSnooping {
         }
     }
 
-    /// Does what is due: takes out, asks, tells the bridge.
+    /// Does what is due: takes out, asks, informs the bridge.
     fn run_due(&mut self, cx: &mut Cx<'_>) {
         let now_ns = cx.now();
         if let Some(table) = &mut self.table {
@@ -302,7 +302,7 @@ impl MulticastSnooping {
         }
     }
 
-    /// Tells the bridge what has changed, and waits for what is to be taken out next.
+    /// Reports to the bridge what has changed, and waits for what is to be taken out next.
     fn publish(&mut self, cx: &mut Cx<'_>) {
         let (Some(table), Some(control)) = (&mut self.table, &self.control) else { return };
         let changes = table.changes();

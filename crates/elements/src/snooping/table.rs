@@ -61,7 +61,7 @@ pub enum Recipients {
 type Ports = BTreeMap<usize, u64>;
 type Key = (u16, MacAddr, IpAddr);
 
-/// What is known, and what of it the bridge was not told yet.
+/// What is known, and what of it has not been reported to the bridge yet.
 #[derive(Clone, Debug)]
 pub struct Table {
     times: Times,
@@ -72,7 +72,7 @@ pub struct Table {
     /// By VLAN, and whether it is of IPv6.
     routers: BTreeMap<(u16, bool), Ports>,
     changed: BTreeSet<(u16, MacAddr)>,
-    /// What the bridge was told last.
+    /// What was last reported to the bridge.
     told: BTreeMap<(u16, MacAddr), PortSet>,
     /// Whether all groups go everywhere for a while.
     floods: bool,
@@ -93,8 +93,8 @@ impl Table {
         }
     }
 
-    /// Has all groups go everywhere, whatever is known, or no longer: after the topology changed, hosts may be behind other ports than
-    /// they were until they have answered anew (RFC 4541, section 2.1.1).
+    /// Has all groups go everywhere regardless of what is known, or no longer: after the topology changed, hosts may be behind other
+    /// ports than they were until they have answered anew (RFC 4541, section 2.1.1).
     pub fn set_floods(&mut self, on: bool) {
         if std::mem::replace(&mut self.floods, on) != on {
             self.changed.extend(self.groups.keys().map(|(vlan, mac, _)| (*vlan, *mac)));
@@ -272,7 +272,7 @@ impl Table {
     }
 
     /// Takes over what another table of the same bridge knows of the ports below `ports`. Routers that the user had named are not
-    /// among it. The bridge was told nothing yet.
+    /// among it. Nothing has been reported to the bridge yet.
     pub fn take(&mut self, old: &mut Table, ports: usize) {
         for (key, members) in std::mem::take(&mut old.groups).into_iter().take(self.groups_max) {
             let members = members.into_iter().filter(|(port, _)| *port < ports);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the log of all that was heard, read anew for each question; and what the bridge was told adds up to it.
+        /// Against the log of all that was heard, read anew for each question. What was reported to the bridge adds up to it.
         #[test]
         fn agrees_with_the_log(
             events in prop::collection::vec((0u64..90, 0usize..4, 0u8..6, 1u8..4), 1..120),

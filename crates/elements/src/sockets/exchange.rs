@@ -63,7 +63,7 @@ pub(super) trait Endpoint {
         }
         let exchange = self.exchange();
         exchange.count += batch.len() as u64;
-        // Readiness is told once, so the task reads on.
+        // Readiness is reported once, so the task reads on.
         exchange.more = readings == MOST_AT_ONCE;
         if exchange.more {
             cx.schedule();

@@ -57,7 +57,7 @@ pub(super) trait Controlled: Default + Send + 'static {
 struct Links {
     /// Of each port, what its devices tell; one that several receive for is up while any of them says so.
     of: Vec<Vec<Arc<Encap>>>,
-    /// Of each port, what the tree was told last.
+    /// Of each port, what was last reported to the tree.
     told: Vec<bool>,
 }
 
@@ -73,7 +73,7 @@ impl Links {
         Some(devices.iter().any(|device| device.up.load(Ordering::Relaxed)))
     }
 
-    /// Tells the tree of links that changed; whether there are any that may.
+    /// Reports links that changed to the tree; returns whether there are any that may.
     fn follow(&mut self, tree: &mut Tree) -> bool {
         let mut any = false;
         for port in 0..self.told.len() {

@@ -33,7 +33,7 @@ pub(super) enum Act {
     State(State),
     /// Forget the addresses learned there.
     Flush,
-    /// Forget addresses after so many seconds, whatever the port.
+    /// Forget addresses after so many seconds, on all ports.
     Ageing(Option<u16>),
 }
 
@@ -97,7 +97,7 @@ impl Tree {
         self.bridge.set_link(wire_number(port), up);
     }
 
-    /// Of each port, whether its link is up, as far as the tree was told.
+    /// Of each port, whether its link is up, as last reported to the tree.
     pub fn links(&self) -> impl Iterator<Item = bool> + '_ {
         self.bridge.ports().iter().map(super::rstp::Port::link)
     }
@@ -180,7 +180,7 @@ impl Tree {
                 before.add_port(number, config);
             }
         }
-        // Whoever holds the gates has new ones, which are all shut.
+        // The element has new gates, which are all shut.
         let news: Vec<Output> = before.outputs().collect();
         let states =
             before.ports().iter().map(|port| Output::State { port: port.number(), state: port.state() });
@@ -191,7 +191,7 @@ impl Tree {
         true
     }
 
-    /// Sets the timer for the second that `old` had begun.
+    /// Sets the timer for the second that `old` had started.
     pub fn go_on(&self, cx: &mut Cx<'_>, timer: u32) {
         cx.set_timer(timer, self.due);
     }

@@ -9,7 +9,7 @@ use packet::Packet;
 
 use super::Run;
 
-/// Something that was seen of a followed packet: its number, what tells it from others, the element, and what happened there.
+/// Something that was seen of a followed packet: its number, what distinguishes it from others, the element, and what happened there.
 type Seen = (u8, usize, element::ElementId, What);
 
 struct Tells(Sender<Seen>);

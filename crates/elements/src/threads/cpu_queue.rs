@@ -162,7 +162,7 @@ impl SharedState for CpuQueue {
 impl HotSwap for CpuQueue {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<CpuQueue>(old) else { return false };
-        // Whoever comes first takes all; nobody fills or drains while configurations change.
+        // The first instance takes all; nobody fills or drains while configurations change.
         for (at, ring) in old.rings.by_worker.iter().enumerate() {
             let mut packets = Batch::new();
             while ring.pop_many(usize::MAX, |packet| packets.push(packet)) > 0 {}

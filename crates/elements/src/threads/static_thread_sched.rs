@@ -125,7 +125,7 @@ mod tests {
         check("", 3, [0, 1, 0]);
         check("StaticThreadSched(u 2)", 3, [0, 1, 2]);
         check("StaticThreadSched(i 2, j 2, u 0)", 3, [2, 2, 0]);
-        // What is not spoken of goes where there is room: j beside i's worker, u where its packets come from.
+        // Elements that are not named go where there is room: j to the other worker than i, u where its packets come from.
         check("StaticThreadSched(i 1)", 2, [1, 0, 1]);
         // The later one wins, and says nothing of the others.
         check("StaticThreadSched(i 1, j 0); StaticThreadSched(i 2)", 3, [2, 0, 2]);

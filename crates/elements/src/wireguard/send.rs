@@ -69,7 +69,7 @@ pub(super) fn lose(cx: &mut Cx<'_>, device: &Device) {
     }
 }
 
-/// Something has begun that ends by time.
+/// Something has started that ends by time.
 pub(super) fn wake(cx: &mut Cx<'_>, device: &Device) {
     let at = device.wake(cx.now());
     if cx.timer(TICK).is_none() {

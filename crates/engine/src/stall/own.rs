@@ -14,7 +14,7 @@ use nix::sys::time::TimeValLike as _;
 
 use crate::cpu_time::Used;
 
-/// Readings are no closer to each other, in nanoseconds, whatever the bound.
+/// Readings are no closer to each other, in nanoseconds, for any bound.
 const RARELY_NS: u64 = 100_000;
 
 /// A moment in both clocks, and for how long the thread had waited for a processor by then.

@@ -16,7 +16,7 @@ use crate::capability;
 use crate::pulse::Doing;
 use element::{HandlerError, HandlerRef, LongHandlers, Rest};
 
-/// A read that a worker has begun.
+/// A read that a worker has started.
 pub(crate) enum Begun {
     /// It is the answer.
     Read(String),

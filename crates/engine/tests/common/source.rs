@@ -8,7 +8,7 @@ use packet::{Batch, Packet};
 /// Packets of a batch.
 pub const BATCH: u64 = 7;
 
-/// `Source([LIMIT])` sends so many batches and ends the router, or sends without end; whoever asks `where` hears `here`.
+/// `Source([LIMIT])` sends so many batches and ends the router, or sends without end; its handler `where` answers `here`.
 #[derive(Default)]
 struct Source {
     limit: u32,

@@ -3,12 +3,12 @@
 
 use lang::Span;
 
+use rulefile::{Line, Word, names};
+
 use super::Reader;
-use super::words_of::{Line, Word};
 use crate::policy::{
     Action, Family, ICMP, ICMP6, LIST_MAX, Limit, Matches, Members, Policy, Ports, Rule, SELF, Side, TCP, UDP,
 };
-use crate::words;
 
 const WORDS: [&str; 23] = [
     "from",
@@ -64,7 +64,7 @@ impl Rest<'_> {
 
 /// Reads a rule; `None` if something is wrong.
 pub(super) fn read(reader: &mut Reader<'_>, policy: &Policy, line: &Line) -> Option<Rule> {
-    let before = reader.errors;
+    let before = reader.faults.errors();
     let (action, count) = reader.action(&line.words)?;
     let mut rule = Rule {
         action,
@@ -101,10 +101,10 @@ pub(super) fn read(reader: &mut Reader<'_>, policy: &Policy, line: &Line) -> Opt
             "ip6" => family(reader, &word, matches, Family::Six),
             "proto" => {
                 for part in values(reader, &word, &mut rest) {
-                    match words::protocol(&part.text) {
+                    match names::protocol(&part.text) {
                         Some(protocol) => matches.protocols.push(protocol),
                         None => {
-                            reader.unknown(&part, "protocol", words::PROTOCOLS.iter().map(|(name, _)| *name))
+                            reader.unknown(&part, "protocol", names::PROTOCOLS.iter().map(|(name, _)| *name))
                         }
                     }
                 }
@@ -114,7 +114,7 @@ pub(super) fn read(reader: &mut Reader<'_>, policy: &Policy, line: &Line) -> Opt
                 && text.split(',').all(|part| part == PING || PROTOCOLS.contains(&part)) =>
             {
                 ping |= text.split(',').any(|part| part == PING);
-                matches.protocols.extend(text.split(',').filter_map(words::protocol));
+                matches.protocols.extend(text.split(',').filter_map(names::protocol));
             }
             "src" => matches.source = side(reader, policy, &word, &mut rest),
             "dst" => matches.destination = side(reader, policy, &word, &mut rest),
@@ -162,10 +162,10 @@ pub(super) fn read(reader: &mut Reader<'_>, policy: &Policy, line: &Line) -> Opt
         }
     }
     icmp(reader, &mut rule.matches, types, ping.then_some(line.span));
-    if reader.errors == before {
+    if reader.faults.errors() == before {
         check(reader, &mut rule, line);
     }
-    (reader.errors == before).then_some(rule)
+    (reader.faults.errors() == before).then_some(rule)
 }
 
 /// The values after a keyword.
@@ -229,7 +229,7 @@ fn side(reader: &mut Reader<'_>, policy: &Policy, keyword: &Word, rest: &mut Res
             },
         }
     }
-    side.addresses = crate::addresses::Addresses::new(ranges);
+    side.addresses = rulefile::Addresses::new(ranges);
     side
 }
 
@@ -327,10 +327,10 @@ fn icmp(
             }
             code => code.and_then(Result::ok),
         };
-        match words::icmp_type(six, kind) {
+        match names::icmp_type(six, kind) {
             Some(kind) => matches.icmp.push((kind, code)),
             None => {
-                let names = if six { words::ICMP6_TYPES } else { words::ICMP_TYPES };
+                let names = if six { names::ICMP6_TYPES } else { names::ICMP_TYPES };
                 reader.unknown(&word, "type", names.iter().map(|(name, _)| *name));
             }
         }
@@ -362,7 +362,7 @@ fn check(reader: &mut Reader<'_>, rule: &mut Rule, line: &Line) {
     let families = [&matches.source, &matches.destination].map(|side| {
         let given = side.is_given && side.sets.is_empty() && !side.negated;
         let has = |six: bool| {
-            side.addresses.ranges().any(|range| matches!(range, crate::AddressRange::Six(..)) == six)
+            side.addresses.ranges().any(|range| matches!(range, rulefile::AddressRange::Six(..)) == six)
         };
         if given { [has(false), has(true)] } else { [true, true] }
     });

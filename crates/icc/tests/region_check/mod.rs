@@ -32,7 +32,7 @@ struct Ends {
 
 impl Ends {
     fn attach(&mut self, region: &FileRegion) {
-        // By number, whatever the names are now.
+        // By number, independent of the present names.
         self.sender = region.sender("1").ok();
         self.receiver = region.receiver("1").ok();
         self.scalars = region.scalar_sender("2").ok();

@@ -182,7 +182,7 @@ mod tests {
         assert!(steps > 100, "{steps}");
     }
 
-    /// Against a search of everything, whatever changes.
+    /// Compares with a search of everything after each change.
     #[test]
     fn those_that_policies_use_are_met() {
         let database = Database::new(&Domain::default(), 1);

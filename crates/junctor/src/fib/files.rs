@@ -10,7 +10,7 @@ use tables::routes::{Form, Options};
 /// How route files are read.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct How {
-    /// The files' form, where it is not to be told from their beginning.
+    /// The files' form, where it cannot be recognised from their beginning.
     #[arg(long, value_enum, value_name = "FORM")]
     from: Option<FormName>,
     /// MRT dumps only: take the routes of this peer; without it, for each prefix those with the shortest AS path.

@@ -44,7 +44,7 @@ pub(super) fn finish(args: &Args, form: Form, router: &mut Router) -> u8 {
     if let Some(handler) = &args.answers.exit_handler {
         status = exit_status_of(handler, form, router);
     }
-    // A run of which something was left behind is no success, whatever the rest says.
+    // A run that left something behind is no success, even if the rest is.
     if left && status == exit::SUCCESS { exit::FAILURE } else { status }
 }
 

@@ -125,7 +125,7 @@ mod tests {
         let (none, broadcast, networks) = ("without modifier", "with broadcast", "with networks=2");
         let each = [none, broadcast].map(|with| ["rfc2544", "mlr"].map(|test| run(test, with))).concat();
         assert_eq!(names(&told), each);
-        // A procedure may have its own; without a modifier it is the same run as in a file that tells of none.
+        // A procedure may have its own; without a modifier it is the same run as in a file that names none.
         let own = told + "modifiers = [\"none\", \"networks=2\"]\n";
         let all = [&each[..3], &[run("mlr", networks)]].concat();
         assert_eq!(names(&own), all);

@@ -163,7 +163,7 @@ impl From<Search> for search::Search {
     }
 }
 
-/// Frames beside the test's (RFC 2544, section 11).
+/// Frames in addition to the test's (RFC 2544, section 11).
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum Beside {
     /// Every hundredth frame is a broadcast frame (11.1).

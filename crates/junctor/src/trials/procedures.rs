@@ -107,7 +107,7 @@ pub(super) enum ConfigurationReset {
 
 stands_for!(ConfigurationReset => reset::ConfigurationReset: Restart, Swap, Worker);
 
-/// What is reset, as RFC 6201 tells resets apart.
+/// What is reset, in the classes of RFC 6201.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum What {
     RouteProcessor,

@@ -89,7 +89,7 @@ impl Site {
         self.start_at(&self.device(), "key", args)
     }
 
-    /// What a trial tells in which frames were sent: on a busy machine not all may leave in time.
+    /// What a trial reports in which frames were sent: on a busy machine not all may leave in time.
     fn told(&self, args: &[&str]) -> String {
         for _ in 0..100 {
             let ran = self.start(args).finish(PATIENCE).expect("an end");
@@ -274,7 +274,7 @@ fn what_needs_no_common_clock_is_measured_without_one() {
         ledger.filter(|c| c["section"] == "RFC 2544 26.2").map(|c| c["deviation"].to_string()).collect();
     assert!(said.len() == 1 && said[0].contains("clocks of their own"), "{said:?}");
     assert!(json["conditions"]["notes"].to_string().contains("Latency is not measured"), "{json}");
-    // Whoever asks for nothing else is told at once.
+    // A user who asks for nothing else gets an error at once.
     for (name, args) in [("rfc8219", &[][..]), ("rfc2544", &["--only", "latency"])] {
         let ran = site.procedure(name, args);
         assert!(!ran.status.success() && ran.stderr.contains("latency cannot be measured"), "{}", ran.stderr);
@@ -383,7 +383,7 @@ fn who_is_lost_in_mid_trial_makes_it_invalid() {
     let ended = |trial: Process, what: &str| {
         let ran = trial.finish(PATIENCE).expect("an end");
         assert!(ran.stderr.contains(what) && ran.status.code() == Some(1), "{}", ran.stderr);
-        // What was seen until then is told, as far as somebody is there to tell it.
+        // What was seen until then is reported, as far as somebody is there to report it.
         let told: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
         let trial = told["trials"].as_array().and_then(|all| all.last()).expect("a trial");
         let count = |what: &str| trial[what].as_u64().expect("a number");

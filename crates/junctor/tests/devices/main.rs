@@ -27,7 +27,7 @@ fn frames(text: &str, what: &str) -> u64 {
     line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
 }
 
-/// What a trial tells in which frames were sent: on a busy machine not all may leave in time.
+/// What a trial reports in which frames were sent: on a busy machine not all may leave in time.
 fn told(mut trial: impl FnMut() -> Output) -> String {
     for _ in 0..100 {
         let ran = trial();
@@ -140,7 +140,7 @@ fn the_kernel_has_as_many_cores_as_the_record_says() {
     };
     let (workers, cores, said) = trial("1");
     assert_eq!((workers, cores), (Some(1), Some(1)), "{said}");
-    // Beside those of the tester and of the wire, where there are so many.
+    // In addition to the cores of the tester and of the wire, where there are so many.
     let (workers, cores, said) = trial("2");
     match std::thread::available_parallelism().map_or(1, usize::from) {
         4.. => assert_eq!((workers, cores), (Some(2), Some(2)), "{said}"),
@@ -200,7 +200,7 @@ fn the_kernels_filters_stop_what_they_do_not_permit() {
         let of_filters = ledger.iter().filter(|clause| clause["section"] == "RFC 2544 11.4");
         let met = of_filters.clone().filter(|c| c["met"] == true).count();
         assert_eq!((of_filters.count(), met), (3, 3), "{record}");
-        // As `nft -f` was told.
+        // As given to `nft -f`.
         let commands = &record["conditions"]["filter_commands"]["filters_25"];
         let has = |start: &str| {
             let mut lines = commands.as_array().into_iter().flatten().filter_map(|line| line.as_str());
@@ -361,13 +361,13 @@ fn a_command_that_ends_is_quoted() {
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(said.contains("ended (exit status: 3) saying:\n  d2 is broken"), "{said}");
     assert_eq!(ran.status.code(), Some(1));
-    // As a shell tells of a signal; what it has left behind does not keep that from being seen.
+    // As a shell reports a signal; what the command left behind does not keep that from being seen.
     let ran = test(&["trial", "command:trap '' TERM; sleep 1000 & echo over; kill -KILL $$"]);
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(said.contains("ended (exit status: 137) saying:\n  over"), "{said}");
 }
 
-/// Has what a command starts bear this mark, by which it is known whatever becomes of its parents.
+/// Marks the environment of what a command starts, so that it is known even when its parents have gone.
 const MARK: &str = "JUNCTOR_TEST_MARK";
 
 /// Numbers of the processes that live and bear this mark.

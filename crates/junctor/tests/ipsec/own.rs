@@ -262,7 +262,7 @@ fn fragments_of_esp_reach_the_kernel_whole() {
     }
 }
 
-/// The kernel has a route that the routing table lacks, as one of a daemon of which no feed tells.
+/// The kernel has a route that the routing table lacks, as one of a daemon without a feed.
 #[test]
 fn packets_for_hosts_leave_by_the_kernels_interface() {
     let hosts = ["10.9.0.9", "2001:db8:9999::9"];

@@ -224,7 +224,7 @@ fn check_interfaces(router: &mut Wired, at: usize, packets: &[Vec<u8>], want: &[
     assert_eq!(kinds, want, "{:?}", router.router.drops());
 }
 
-/// Copies for groups leave by the interfaces of their entries, whatever routes say.
+/// Copies for groups leave by the interfaces of their entries, regardless of routes.
 #[test]
 fn copies_of_multicast_packets_go_through_policies() {
     let [four, six] = [["239.1.1.1", "239.1.1.2"], ["ff1e::1", "ff1e::2"]];

@@ -236,7 +236,7 @@ fn twins_and_neighbours_survive_a_killed_user_plane() {
         let taught = || deployment.ctl("r/arp0.table").contains("10.0.1.2 1");
         let elements = deployment.ctl("list");
         wait_for("the neighbours", PATIENCE, taught).unwrap_or_else(|e| panic!("{e}\n{elements}"));
-        // A supervisor that takes over is told of the twin, too.
+        // A supervisor that takes over learns of the twin, too.
         if round == 1 {
             kill(up.id());
             wait_for("the supervisor's end", PATIENCE, || up.ended().is_some()).unwrap();

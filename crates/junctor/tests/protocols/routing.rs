@@ -6,7 +6,7 @@ use testbed::rig::{Namespace, skip_without};
 
 use crate::site::Site;
 
-/// A protocol, and how both ends are told to speak it. `IF` stands for the interface, `N` for the number of the speaker,
+/// A protocol, and how both ends are configured for it. `IF` stands for the interface, `N` for the number of the speaker,
 /// and `PEER` for the other one's number.
 struct Row {
     name: &'static str,

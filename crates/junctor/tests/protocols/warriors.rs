@@ -323,7 +323,7 @@ fn road_warriors_behind_one_translator_have_virtual_addresses() {
     assert!(events.contains("mapping dst 10.0.1.1 "), "{events}");
     warriors.iter().for_each(|warrior| warrior.reaches_again(&site));
 
-    // One of them moves, and tells so by MOBIKE.
+    // One of them moves, and reports so by MOBIKE.
     let rebound = peers(&site, 2).unwrap();
     let [_, bert] = &warriors;
     let addresses = bert.addresses();

@@ -10,7 +10,7 @@ use crate::router::rig;
 
 const LINK_CHANGES: [&str; 4] = ["-h", "in0.link_changes", "-h", "in1.link_changes"];
 
-/// Datagrams from A to B, some hundred a second, until the returned process is dropped. It goes on whatever it hears, which ping does not:
+/// Datagrams from A to B, some hundred a second, until the returned process is dropped. It goes on despite errors, which ping does not:
 /// while a link is down the router has no neighbour there and says so.
 fn load(rig: &Rig) -> Process {
     let program = "import socket, time
@@ -123,7 +123,7 @@ fn replace_host(rig: &Rig, six: bool) {
     }
 }
 
-/// Whoever was behind a link is forgotten when it is lost, however soon it is back; a twin's carrier follows.
+/// Neighbours behind a link are forgotten when it is lost, however soon it is back; a twin's carrier follows.
 fn check_forgetting(method: &str) {
     let rig = rig(1500, 1500);
     let control = Namespace::new("c").unwrap();

@@ -5,7 +5,7 @@ use testbed::rig::{Namespace, Output, wait_for};
 
 use crate::dut::PATIENCE;
 
-/// Runs a command to its end, whatever that is.
+/// Runs a command to its end, which may be a failure.
 pub fn ended(host: &Namespace, command: &str) -> Output {
     let words: Vec<&str> = command.split_whitespace().collect();
     host.spawn(&words).unwrap().finish(PATIENCE).unwrap_or_else(|e| panic!("{e}"))

@@ -62,7 +62,7 @@ fn check_probes(method: &str) {
     let before = queries(&dut);
     plug(&rig, 2, false);
     finds(&rig, &dut, 2);
-    // It was told nothing: by the time that it knew, it had asked.
+    // It was not informed: by the time that it knew, it had asked.
     assert!(queries(&dut) > before);
     dut.stop();
 }

@@ -120,7 +120,7 @@ fn check_expiry6(method: &str) {
     until_answered(&rig.a, "2001:db8:2::2");
     rig.b.ip("link set b0 address 02:00:00:00:00:99").unwrap();
     until_answered(&rig.a, "2001:db8:2::2");
-    // Nobody answers for it: its neighbours are told so, once ours has been probed in vain.
+    // Nobody answers for it: hosts that send to it get errors, once our neighbour has been probed in vain.
     rig.b.ip("addr del 2001:db8:2::2/64 dev b0").unwrap();
     until_said(&rig.a, "ping -n -c2 -W2 2001:db8:2::2", &["From 2001:db8:2::1", "Address unreachable"]);
     rig.b.ip("addr add 2001:db8:2::2/64 dev b0 nodad").unwrap();
@@ -163,7 +163,7 @@ fn check_expiry4(method: &str) {
 const SCANNED: u64 = 2000;
 
 /// A scan over a subnet of nobody, while a host is pinged. (How fast a scan may be is not for this test to say: it may run
-/// beside others and unoptimised. The table's tests do, on a virtual clock.)
+/// next to others and unoptimised. The table's tests do, on a virtual clock.)
 fn check_scan(method: &str) {
     let rig = rig6();
     // Patient, or a host that is slow to answer would be lost by that and not by the scan.
@@ -195,7 +195,7 @@ fn check_scan(method: &str) {
     let told = report.sent("nds1", 2);
     let waiting: u64 = report.handler("nt1.length").parse().unwrap();
     // How much of the scan arrived, and whether its neighbours were given up before we stopped, depends on the machine; that all
-    // of it was lost, told of or is waiting does not. The rest of what came was for B.
+    // of it was lost, reported or is waiting does not. The rest of what came was for B.
     let arrived = report.sent("hops1", 0);
     assert!(
         arrived > 200 && lost + told + waiting + pings >= arrived,

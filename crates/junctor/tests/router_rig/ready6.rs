@@ -105,7 +105,7 @@ fn check_changed_mtu(method: &str) {
 }
 
 /// A hop of the least MTU, which `junctor init` reads from the interface, and beyond which the host takes longer packets: TCP
-/// finds it out, and other senders are told.
+/// finds it out, and other senders get errors.
 // conformance: RFC8201-3-b RFC8201-4-a
 fn check_narrow(method: &str) {
     let rig = rig(1500, 1280);

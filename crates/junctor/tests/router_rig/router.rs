@@ -85,7 +85,7 @@ fn check_jumbo(method: &str) {
     assert_eq!(report.all_drops("must-fragment") + report.all_drops("too-long"), 0, "{}", report.0.stdout);
 }
 
-/// From a network of large packets to one of small ones: told so, in pieces, and by TCP, which finds the MTU out.
+/// From a network of large packets to one of small ones: with an error, in fragments, and by TCP, which finds the MTU out.
 fn check_narrow(method: &str) {
     let rig = rig(9000, 1500);
     let dut = Dut::router(&rig, method, &[], &[]);

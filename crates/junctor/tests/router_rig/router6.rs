@@ -67,7 +67,7 @@ fn check_reach(method: &str) {
     }
 }
 
-/// A link of the least MTU: the sender is told, and TCP finds it out.
+/// A link of the least MTU: the sender gets an error, and TCP finds it out.
 fn check_narrow(method: &str) {
     let rig = rig(1500, 1280);
     let dut = router(&rig, method, &["MTU1=1280"]);
@@ -105,7 +105,7 @@ fn check_nobody(method: &str) {
     dut.stop();
 }
 
-/// A host that is told nothing takes its address and its way from the router's advertisements.
+/// A host without configuration takes its address and its way from the router's advertisements.
 fn check_autoconfiguration(method: &str) {
     let rig = rig(1500, 1500);
     rig.a.ip("-6 addr flush dev a0 scope global").unwrap();

@@ -85,7 +85,7 @@ impl Family {
         }
     }
 
-    /// What `ping` and the scapy script are told.
+    /// What `ping` and the scapy script are given.
     fn digit(self) -> &'static str {
         match self {
             V4 => "4",

@@ -16,7 +16,7 @@ fn counter(host: &Namespace, name: &str) -> u64 {
     lines[1].split_whitespace().nth(at).unwrap().parse().unwrap()
 }
 
-/// A server that greets whoever connects, and a client that says what it was told.
+/// A server that greets every client, and a client that prints what it received.
 const SERVER: &str = "import socket; s = socket.create_server(('10.0.1.1', 2222)); print('ready', flush=True)
 while True: s.accept()[0].sendall(b'hello from the twin')";
 const CLIENT: &str =

@@ -111,7 +111,7 @@ impl Bridge {
         crate::ctl(&self.place, &self.control(), handler)
     }
 
-    /// What both ports do, by whom the root is, and what else tells one tree from the next.
+    /// The states of both ports, the root, and what else distinguishes one tree from the next.
     fn state(&self) -> State {
         if self.maker == Linux {
             let read = |path: &str| self.place.run(&["cat", &format!("/sys/class/net/{path}")]).unwrap();

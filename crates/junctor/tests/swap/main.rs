@@ -88,7 +88,7 @@ fn configuration(rng: &mut fastrand::Rng, name: &str) -> String {
 trait Load: Sync {
     /// Where the router's devices come from.
     fn provider(&self) -> Arc<dyn Provider>;
-    /// Sends and receives until told to end, and then until all has come that was sent, or time is up.
+    /// Sends and receives until asked to end, and then until all has come that was sent, or time is up.
     fn carry(&self);
     fn end(&self);
     fn sent(&self) -> u64;
@@ -128,7 +128,7 @@ impl Traffic {
         }
     }
 
-    /// Sends numbered packets of all flows, as fast as the window allows, until told to end.
+    /// Sends numbered packets of all flows, as fast as the window allows, until asked to end.
     fn send(&self) {
         let mut next = [0u32; 256];
         let mut rng = fastrand::Rng::with_seed(7);
@@ -359,7 +359,7 @@ fn place(n: usize, rng: &mut fastrand::Rng, control: &Control) -> Duration {
     moved.pause
 }
 
-/// Asks for counters all the time: they never go back, whatever is exchanged meanwhile.
+/// Asks for counters all the time: they never go back, even while configurations are exchanged.
 fn watch(control: &Control, ended: &AtomicBool) {
     let mut before = 0;
     while !ended.load(Ordering::Relaxed) {

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// A test that runs; it tells every trial.
+/// A running test that reports every trial.
 fn begin(args: &[&str]) -> std::process::Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
     command.arg("test").args(args).args(["--verbose", "--json"]);

@@ -250,7 +250,7 @@ fn what_is_sent_can_be_changed() {
     let (_, value) = trial(&["--beside", "broadcast,routing"]);
     assert_eq!((value("foreign"), value("beside_unsent")), (Some(0.0), Some(0.0)));
     assert_eq!(value("loss_share"), Some(0.0));
-    // A configuration that the tester does not see can be given; what it sees is told as it is.
+    // A configuration that the tester does not see can be given; what it sees is reported as it is.
     let text = file.path().to_str().expect("UTF-8");
     let given = |device, file| {
         let ran = test(&[&["trial", device, "--configuration", file, "--json"][..], &SLOW].concat());
@@ -498,7 +498,7 @@ fn extension_headers_pass_an_ipv6_router() {
     assert!(value("rfc5180.hop_by_hop.latency_us.p99.128.1").is_some(), "{object}");
 }
 
-/// What a command with these arguments tells: the whole object, and its results by name.
+/// What a command with these arguments reports: the whole object, and its results by name.
 fn told(args: &[&str]) -> (Value, impl Fn(&str) -> Option<f64> + use<>) {
     let ran = test(&[args, &["--json"]].concat());
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
@@ -523,7 +523,7 @@ fn latency_and_its_variation_are_told_as_both_documents_have_them() {
     for name in ["tagged", "average", "p50", "max"] {
         assert!(value(&format!("rfc2544.latency_us.{name}.64")).is_some_and(|us| us > 0.0), "{name}");
     }
-    // 200 frames of a trial: one in a hundred can be told, one in a thousand is nobody.
+    // A trial has 200 frames: a quantile of one in a hundred can be reported, of one in a thousand it cannot.
     assert!(value("rfc2544.latency_us.p99.64") <= value("rfc2544.latency_us.max.64"), "{object}");
     assert!(["p99.9", "p99.9999"].iter().all(|q| value(&format!("rfc2544.latency_us.{q}.64")).is_none()));
     assert_eq!(value("rfc2544.throughput_mpps.64"), None, "it was said, not measured");

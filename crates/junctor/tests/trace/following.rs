@@ -89,7 +89,7 @@ fn what_drops_a_packet_is_told() {
     }
     let full = router.trace(&["--count", "1"]);
     assert_eq!((end(&full[0]), path(&full[0])), (("dropped", "queue-full"), vec!["src", "s", "q"]));
-    // One that is held is told to be.
+    // A packet that is held is reported as held.
     assert_eq!(router.ask(&["ctl", "q.capacity", "4"]).2, 0);
     let held = router.trace(&["--count", "1", "--at", "q", "--time", "1s"]);
     assert!(
@@ -329,7 +329,7 @@ fn a_packet_that_a_device_would_not_take_ends_there() {
     assert!(status == 2 && out.is_empty() && why.contains("in brings Ethernet frames"), "{out}{why}");
 }
 
-/// An element that sends by a device and receives from it tells what becomes of a packet, as one that only sends does.
+/// An element that sends by a device and receives from it reports what becomes of a packet, as one that only sends does.
 #[test]
 fn a_packet_for_a_device_of_both_directions_is_sent() {
     let text = "Idle -> c :: Counter -> m :: MemoryPort(cable) -> Discard; MemoryPort(cable) -> Discard;";

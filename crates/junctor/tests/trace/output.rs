@@ -11,7 +11,7 @@ fn passing() -> Running {
     Running::start(&format!("{SOURCE} -> n :: Null -> Discard;"), &["-j", "1"])
 }
 
-/// What is said beside the output, and the status, where the output finds no room.
+/// Standard error and the status of a command whose output finds no room.
 fn without_room(router: &Running, args: &[&str]) -> Option<(String, Option<i32>)> {
     let Ok(full) = File::options().write(true).open("/dev/full") else {
         eprintln!("skipped: there is no /dev/full");

@@ -49,7 +49,7 @@ impl Running {
         &self.socket
     }
 
-    /// Output, what is said beside it, and the status of a command about this router.
+    /// Output, standard error, and the status of a command about this router.
     pub fn ask(&self, args: &[&str]) -> (String, String, i32) {
         let mut all = vec![args[0], "--socket", self.socket.to_str().unwrap()];
         all.extend(&args[1..]);
@@ -58,7 +58,7 @@ impl Running {
         (text(&output.stdout), text(&output.stderr), output.status.code().unwrap_or(-1))
     }
 
-    /// A command about this router that runs beside, with pipes for what it says.
+    /// A command about this router that runs in the background, with pipes for what it says.
     pub fn spawn(&self, args: &[&str]) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
         command.arg(args[0]).arg("--socket").arg(&self.socket).args(&args[1..]);

@@ -32,7 +32,7 @@ fn interrupted(child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// A source of packets that are none of IPv4, beside [`SOURCE`].
+/// A source of packets that are none of IPv4, next to [`SOURCE`].
 const BAD: &str = r"bad :: RatedSource(DATA \<020000000001 020000000002 0800 6500001e 00010000 401165c5 0a000001 0a000109>, RATE 300)";
 
 fn said(output: &Output) -> String {
@@ -50,7 +50,7 @@ fn dropping() -> String {
     format!("{SOURCE} -> n :: Null; {BAD} -> n; n -> Strip(14) -> check :: CheckIPHeader -> Discard;")
 }
 
-/// The packets that stand beside a recording are those that were dropped, and say why.
+/// The packets next to a recording are those that were dropped, and say why.
 fn packets_are_the_bad_ones(file: &Path, element: &str) -> Option<usize> {
     let all = fields(file, &["frame.interface_name", "frame.comment", "frame.len", "ip.version"])?;
     assert!(!all.is_empty());
@@ -106,7 +106,7 @@ fn a_run_ends_with_the_drop_that_was_waited_for() {
         let (triggers, drops) = (lines(",trigger,check,"), lines(",drop,check,"));
         assert_eq!(triggers.len(), 1, "{triggers:?}");
         assert_eq!(triggers[0].split(',').nth(7), Some("1"), "{triggers:?}");
-        // A drop is told before anybody sees it.
+        // A drop is recorded before anybody sees it.
         assert!(!drops.is_empty(), "{} events, {triggers:?}", csv.lines().count());
         let plain = junctor(&["profile", "report", file.to_str().unwrap()]);
         let plain = String::from_utf8_lossy(&plain.stdout).into_owned();
@@ -305,7 +305,7 @@ fn what_does_not_happen_is_said() {
             .contains("drop=no-route, drop, latency>3600s: has not happened")
     );
 
-    // Whoever waits for a running router is interrupted.
+    // A command that waits for an event in a running router is interrupted.
     let router = Running::start(&dropping(), &["-j", "1"]);
     let output = interrupted(recording(&router, path, "drop=no-route"));
     assert!(said(&output).contains("drop=no-route has not happened"), "{}", said(&output));

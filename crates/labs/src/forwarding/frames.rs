@@ -142,8 +142,8 @@ impl Running {
         Ok(())
     }
 
-    /// How often the table's locks were taken, how often somebody waited, and for how long, since they were made. Routers that
-    /// stand beside this one have locks of the same name, but stand still while it runs.
+    /// How often the table's locks were taken, how often somebody waited, and for how long, since they were made. Other routers of the same
+    /// run have locks of the same name, but stand still while this one runs.
     fn locks(&self) -> [u64; 3] {
         let locks = self.router.router().shared().locks();
         let table = locks.iter().filter(|lock| lock.name == "rt").map(|lock| lock.stats);

@@ -31,7 +31,7 @@ struct Found {
     kind: Arrangement,
     /// Thousands of frames a second for each port, if a search came to an end.
     rates: Option<Measured>,
-    /// What is to be said beside them.
+    /// Remarks on them.
     remarks: Vec<&'static str>,
 }
 

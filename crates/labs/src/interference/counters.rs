@@ -41,7 +41,7 @@ fn is_snoop(name: &str) -> bool {
     name.contains("snoop") || name.contains("hitm")
 }
 
-/// Names of snoop events of the processor that `/proc/cpuinfo` tells of.
+/// Names of snoop events of the processor that `/proc/cpuinfo` describes.
 fn snoop_events(cpuinfo: &str) -> &'static str {
     let vendor = cpuinfo
         .lines()

@@ -8,7 +8,7 @@
 //! learns the curves by regression; without counters the probes stand for them, as in Bubble-Up (J. Mars and others, MICRO 2011).
 //! Time lost to two causes adds up, so a prediction is the sum of both curves at the aggressor's levels.
 
-/// Causes that are told apart.
+/// Causes that are distinguished.
 pub(super) const DIALS: usize = 2;
 /// Steps of the search for levels.
 const STEPS: usize = 200;
@@ -66,7 +66,7 @@ pub(super) struct Sensitivity {
 pub(super) type Contentiousness = [f64; DIALS];
 
 impl Sensitivity {
-    /// The slow-down beside an aggressor, in percent.
+    /// The slow-down next to an aggressor, in percent.
     pub(super) fn predict(&self, aggressor: Contentiousness) -> f64 {
         self.curves.iter().zip(aggressor).map(|(curve, level)| curve.at(level)).sum()
     }
@@ -77,7 +77,7 @@ impl Sensitivity {
     }
 }
 
-/// The levels that come closest to what the probes went through beside an aggressor; the least of those that are equally close.
+/// The levels that come closest to how the probes slowed down next to an aggressor; the least of those that are equally close.
 pub(super) fn contentiousness(probes: &[(Sensitivity, f64)]) -> Contentiousness {
     let error = |levels: Contentiousness| -> f64 {
         probes.iter().map(|(probe, slower)| ((probe.predict(levels) - slower) * probe.weight()).powi(2)).sum()

@@ -70,7 +70,7 @@ impl Pairs {
         }
     }
 
-    /// By how many points this is slower than something else, if that can be told.
+    /// By how many points this is slower than something else, if the difference exceeds the noise.
     pub(super) fn above(&self, other: &Pairs) -> Option<f64> {
         let points = self.median() - other.median();
         (points.abs() > self.notch() + other.notch()).then_some(points)
@@ -82,8 +82,8 @@ impl Pairs {
     }
 }
 
-/// Measures `work` beside each neighbour in turn, once a round. `work` gives nanoseconds for a unit of it. Neighbours are paused
-/// before and after.
+/// Measures `work` next to each neighbour in turn, once a round. `work` gives nanoseconds for a unit of it. Neighbours are paused before
+/// and after.
 pub(super) fn compare(
     rounds: usize,
     neighbours: &mut [&mut dyn Neighbour],
@@ -173,7 +173,7 @@ mod tests {
         let on = [Cell::new(false), Cell::new(false)];
         let mut fakes = on.each_ref().map(|on| Fake { on, count: 0 });
         let [one, two] = &mut fakes;
-        // It drifts, and is slower by half beside the first, twice as slow beside the second.
+        // It drifts, and is slower by half next to the first, twice as slow next to the second.
         let mut time = 100.0;
         let work = || {
             time += 1.0;

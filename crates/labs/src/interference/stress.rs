@@ -39,7 +39,7 @@ impl Neighbour for Plane {
     }
 }
 
-/// Nobody: what is found beside it is noise.
+/// Nobody: what is found next to it is noise.
 pub(super) struct Nobody;
 
 impl Neighbour for Nobody {

@@ -220,7 +220,7 @@ pub(super) fn shared_frames(setting: &mut Setting<'_>, place: &LabMachine) -> Re
     Ok(table)
 }
 
-/// The same victims beside stressors: what they can feel at all.
+/// The same victims next to stressors: what they can feel at all.
 fn stressors(
     setting: &mut Setting<'_>,
     place: &LabMachine,

@@ -277,7 +277,7 @@ fn finals(
     Ok(())
 }
 
-/// Notes what each made, and beside the hand's: shares of its rate, and of its busiest worker's time, round by round.
+/// Notes what each placement reached. Compared with the hand's: shares of its rate, and of its busiest worker's time, round by round.
 fn judge(setting: &mut Setting<'_>, candidates: &[Candidate]) {
     let hand = candidates.iter().find(|c| c.key == "hand");
     let Some(best) = hand.and_then(|c| c.found.clone()) else { return };
@@ -420,7 +420,7 @@ fn bar(candidate: &Candidate, measured: Option<&Measured>, modelled: f64) -> Bar
     }
 }
 
-/// Who is together with whom, whatever the cores are called.
+/// Which elements are together, independent of the cores' names.
 fn pattern(homes: &[usize]) -> Vec<usize> {
     let first = |home: &usize| homes.iter().position(|h| h == home).unwrap_or(0);
     homes.iter().map(first).collect()

@@ -64,7 +64,7 @@ impl Tool {
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) tool: Tool,
-    /// With management requests beside it.
+    /// With concurrent management requests.
     pub(super) asked: bool,
     /// Megabits of payload a second that the sink's kernel handed over, or why there are none.
     pub(super) mbps: Result<f64, String>,

@@ -200,7 +200,7 @@ fn routes(mut client: client::Client, count: u64) -> Result<Value, client::Failu
     Ok(json!({ "took_ns": took, "seen": seen }))
 }
 
-/// Has the router take configurations that differ in an element beside the traffic's way, in turn.
+/// Has the router take configurations in turn. They differ in an element off the traffic's way.
 fn configurations(mut client: client::Client, count: u64, text: &str) -> Result<Value, client::Failure> {
     client.be_patient();
     let (mut took, mut seen) = (Vec::new(), 0_u64);

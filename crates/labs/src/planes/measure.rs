@@ -32,7 +32,7 @@ const QUICK_LONG: u32 = 15;
 /// And in one that sends too much, which is so many times what arrived at best.
 pub(super) const OVERLOAD: u32 = 10;
 const TOO_MUCH: f64 = 1.5;
-/// The traffic beside requests: this share of what the device forwards.
+/// The traffic during requests: this share of what the device forwards.
 const LOAD: f64 = 0.8;
 /// Bits a second of a cable at most: no rate above it is searched.
 const CABLE_BITS: f64 = 10e9;
@@ -306,7 +306,7 @@ fn responses(
     Ok(())
 }
 
-/// A long trial, and what came of the requests beside it.
+/// A long trial, and the results of the requests made during it.
 pub(super) fn run(
     setting: &Setting<'_>,
     cores: &Cores,

@@ -49,7 +49,7 @@ impl ThroughputKind {
     }
 }
 
-/// A value that a search found, with what is to be said beside it.
+/// A value that a search found, with a remark on it.
 fn rate(measured: Measured, testers_limit: bool) -> Cell {
     let mut cell = Cell::measured(&measured);
     if testers_limit {

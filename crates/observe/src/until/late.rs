@@ -108,7 +108,7 @@ impl Follower {
 /// Where a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Was {
-    /// In front of an element, which has not begun with it.
+    /// In front of an element, which has not started with it.
     Before(ElementId),
     /// In an element that works on it.
     In(ElementId),
@@ -149,7 +149,7 @@ pub(super) struct PacketPath {
     pub(super) workers: Vec<usize>,
     /// How it began when it was seen last.
     pub(super) head: Head,
-    /// It has been told of.
+    /// It has been reported.
     told: bool,
 }
 
@@ -325,7 +325,7 @@ impl Latency {
         let was = match what {
             What::Input { .. } => Was::In(element),
             What::Output { to, .. } => Was::Before(to.element),
-            // A worker that was interrupted tells late that it has let go of a packet; others may have had it since.
+            // A worker that was interrupted reports late that it has let go of a packet; others may have had it since.
             What::Held if ![Was::In(element), Was::Before(element)].contains(&way.was) => return None,
             What::Held => Was::Held(element),
             What::Dropped(_) | What::Lost(..) | What::Replaced | What::Taken | What::Unknown => {
@@ -460,7 +460,7 @@ mod tests {
         let [Lateness { way, end: None, .. }] = &late[..] else { panic!("{late:?}") };
         assert_eq!(way.longest().0, Was::Held(QUEUE));
         assert!(latency.look(true).is_empty());
-        // Nor is it told again when it leaves.
+        // Nor is it reported again when it leaves.
         assert!(tell(&mut latency, vec![observation(u64::MAX >> 20, 1, QUEUE, What::Taken, 71)]).is_empty());
     }
 

@@ -34,7 +34,7 @@ impl Packet {
         m.flags = (m.flags & !NUMBER) | number << SHIFT;
     }
 
-    /// Tells this packet from all others that there are at the time.
+    /// Distinguishes this packet from all others that exist at the time.
     pub fn id(&self) -> usize {
         self.0.as_ptr() as usize
     }

@@ -810,7 +810,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever a file holds, reading it ends with a deployment or with what is wrong.
+        /// Reading any file ends with a deployment or with what is wrong.
         #[test]
         fn any_text_is_read(text in "([a-z.\\[\\]{}=\"\n #0-9-]|planes|kind|config|command|after|cores){0,60}") {
             let read = check(&text);

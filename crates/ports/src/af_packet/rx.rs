@@ -196,7 +196,7 @@ impl Ring {
     /// ones, so then we are the first to ask. A kernel that does not take the program leaves it to us, too.
     fn narrow(&self, shared: &Shared, filter: Option<&Filter>) {
         let sockets = lock(&shared.sockets);
-        // A socket has one filter, and that which tells urgent packets apart is there already.
+        // A socket has one filter, and the one that selects urgent packets is there already.
         if let Some(filter) = filter.filter(|f| !f.asks_length() && !sockets.parted && !shared.is_urgent) {
             let _ = sys::attach_filter(&self.socket, &expression::for_kernel(filter));
         }
@@ -285,7 +285,7 @@ impl PacketRx {
     #[cold]
     fn look(&mut self) {
         let healthy = self.ring.as_ref().is_some_and(|ring| {
-            // A link that went down leaves an error, which would wake whoever waits until somebody reads it.
+            // A link that went down leaves an error, which would wake waiting threads until somebody reads it.
             let _ = sys::take_error(&ring.socket);
             !orphaned(&ring.socket)
         });
@@ -474,7 +474,7 @@ fn take_frame(
     finish(packet, cut);
 }
 
-/// The VLAN tag that the kernel keeps beside the frame.
+/// The VLAN tag that the kernel keeps next to the frame.
 fn vlan_tag(header: &FrameHeader) -> Option<[u8; 4]> {
     if header.status & STATUS_VLAN_VALID == 0 {
         return None;

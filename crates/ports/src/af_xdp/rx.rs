@@ -310,7 +310,7 @@ fn join(pieces: &[Packet]) -> Option<Packet> {
     Some(whole)
 }
 
-/// Tells how a frame was addressed, and cuts off what is too much.
+/// Returns how a frame was addressed, and cuts off what is too much.
 #[inline]
 fn finish(packet: &mut Packet, mac: &[u8; 6], snaplen: usize) -> PacketType {
     let kind = addressed(packet, mac);

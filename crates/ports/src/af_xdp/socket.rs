@@ -192,7 +192,7 @@ impl Core {
         self.fd.as_ref().expect("the socket is open until the last half lets go")
     }
 
-    /// Whether the interface that it was bound to has gone; the kernel reports this once, to whoever asks first.
+    /// Whether the interface that it was bound to has gone; the kernel reports this once, to the first caller.
     pub(super) fn dead(&self) -> bool {
         if sys::take_error(self.fd()).is_some_and(|e| e.raw_os_error() == Some(libc::ENETDOWN)) {
             self.dead.store(true, Ordering::Relaxed);
@@ -270,7 +270,7 @@ impl Drop for Core {
     }
 }
 
-/// Waits until nobody holds the queue, as a trial binding tells.
+/// Waits until nobody holds the queue, which a trial binding checks.
 fn settled(ifindex: u32, queue: u32) -> bool {
     let shape = Shape::of_memory();
     let setup = Setup { shape, ring: 64, headroom: 0, busy_poll_us: None };

@@ -85,7 +85,7 @@ pub(super) struct Row {
     pub(super) head: [u8; 64],
     /// The upper half of the signature's first word.
     pub(super) flow: u64,
-    /// What the checksum sums up beside sequence number, departure and check.
+    /// What the checksum sums up apart from sequence number, departure and check.
     pub(super) sum: u64,
     /// Bytes that it lacks of the longest, and bytes behind its signature.
     pub(super) cut: u64,
@@ -356,7 +356,7 @@ fn fold_product(asm: &mut Assembler) {
     asm.low(R0, R0);
 }
 
-/// Writes what follows the signature: whoever had the frame before may have changed it.
+/// Writes what follows the signature: an earlier holder of the frame may have changed it.
 fn rest(asm: &mut Assembler, layout: &Layout, frames: &OwnedFd, drop: Label) {
     const STORE_BYTES: i32 = 190;
     let (at, len) = (layout.shortest_possible(), layout.rest());

@@ -46,7 +46,7 @@ pub struct Frame {
     pub bytes: Vec<u8>,
     /// Where the UDP checksum stands: 40 or 60, in all frames of a stream.
     pub checksum_at: usize,
-    /// What the checksum sums up beside the signature.
+    /// What the checksum sums up apart from the signature.
     pub sum: u16,
     /// The flow's number, for the signature.
     pub flow: u32,
@@ -231,7 +231,7 @@ impl Stream {
             if !self.state.is_running.load(Ordering::Acquire) || begun.elapsed() > PATIENCE {
                 break;
             }
-            // Asleep, so that whoever has this processor at a real-time priority lets the kernel get ready.
+            // Asleep, so that a thread that has this processor at a real-time priority lets the kernel get ready.
             std::thread::park_timeout(Duration::from_micros(100));
         }
         if state.beat.load(Ordering::Acquire) != before {
@@ -281,7 +281,7 @@ impl Stream {
         self.state.is_running.load(Ordering::Acquire)
     }
 
-    /// Sends no more, and ends the call soon. To be said again until [`Stream::is_running`] denies: a call that had not quite begun does
+    /// Sends no more, and ends the call soon. To be said again until [`Stream::is_running`] denies: a call that had not quite started does
     /// not hear it.
     pub fn halt(&self) {
         self.state.state().go.store(0, Ordering::Release);

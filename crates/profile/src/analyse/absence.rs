@@ -65,7 +65,7 @@ impl Absences {
         Absences { time, threads: threads.iter().enumerate().filter_map(number).collect() }
     }
 
-    /// Whether the kernel told when this thread had a processor.
+    /// Whether the kernel reported when this thread had a processor.
     pub(super) fn knows(&self, thread: u32) -> bool {
         self.threads.contains_key(&thread)
     }

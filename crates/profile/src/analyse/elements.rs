@@ -16,17 +16,18 @@ pub struct Element {
     pub name: String,
     /// Its class.
     pub class: String,
-    /// Batches told of.
+    /// Batches recorded.
     pub batches: u64,
     /// Packets in them.
     pub packets: u64,
     /// Packets for each batch.
     pub packets_per_batch: f64,
-    /// Cycles for each packet, without those in which the thread had no processor, if the kernel told of this; of a queue, for coming and going.
+    /// Cycles for each packet, without those in which the thread had no processor, if the kernel reported them; of a queue, for coming and
+    /// going.
     pub cycles_per_packet: f64,
     /// Nanoseconds for each packet.
     pub ns_per_packet: f64,
-    /// Of all time of all threads that worked, scaled up from what was told.
+    /// Of all time of all threads that worked, scaled up from what was recorded.
     pub share: f64,
 }
 
@@ -35,13 +36,13 @@ pub struct Element {
 pub struct Queue {
     /// Its name.
     pub name: String,
-    /// Batches told of that came in, their packets, and what putting one in cost.
+    /// Recorded batches that came in, their packets, and what putting one in cost.
     pub batches_in: u64,
     /// See above.
     pub packets_in: u64,
     /// See above.
     pub cycles_per_packet_in: f64,
-    /// Batches told of that were taken out, their packets, and what taking one cost.
+    /// Recorded batches that were taken out, their packets, and what taking one cost.
     pub batches_out: u64,
     /// See above.
     pub packets_out: u64,
@@ -208,7 +209,7 @@ pub(super) fn tables(trace: &Trace<'_>, absences: &Absences) -> (Vec<Element>, V
     }
     let ghz = trace.time.ghz();
     let element = |((name, class), all): ((String, String), ElementSums)| {
-        // Runs are picked one by one, so of what comes in and what goes out one may be told of more often.
+        // Runs are picked one by one, so either the incoming or the outgoing batches may be recorded more often.
         let told = if all.sums.packets >= all.out.packets { &all.sums } else { &all.out };
         Element {
             name,

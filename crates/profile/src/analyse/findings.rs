@@ -201,8 +201,8 @@ fn shared(thread: &Thread, report: &Report) -> Option<Finding> {
     })
 }
 
-/// How much of the time a worker's work takes on a processor of its own: what others took of it in the midst of work is not counted, as far as the kernel
-/// tells.
+/// How much of the time a worker's work takes on a processor of its own. Time that others took in the midst of work is not counted, as far
+/// as the kernel reports it.
 fn load(thread: &Thread) -> Option<f64> {
     let (running, ready) = (thread.running.unwrap_or(0.0), thread.ready.unwrap_or(0.0));
     let able = running + ready;
@@ -244,7 +244,7 @@ fn lost(report: &Report, recording: &Recording) -> Option<Finding> {
     // Rings that are emptied at the end are to run over; sums are of what they tell.
     let is_meant = recording.header.mode.parse().is_ok_and(|mode: Mode| mode != Mode::Stream);
     let (kernel, no_room) = recording.end.as_ref().map_or((0, 0), |end| (end.lost_kernel, end.no_room));
-    // Those for which the file had no room came last: they are told of apart, and what came before them is whole.
+    // Those for which the file had no room came last: they are reported separately, and what came before them is whole.
     let lost = if is_meant { kernel } else { report.lost - no_room };
     let all = (report.events + report.kernel_events + lost) as f64;
     let share = lost as f64 / all.max(1.0);

@@ -19,7 +19,7 @@ pub struct Lock {
     pub how: String,
     /// The line of the source that makes it.
     pub at: String,
-    /// Times it was taken, as far as told: each time, or only after waits.
+    /// Times it was taken, as far as recorded: each time, or only after waits.
     pub acquisitions: u64,
     /// Times that somebody had to wait.
     pub contended: u64,
@@ -29,9 +29,9 @@ pub struct Lock {
     pub worst_wait_us: f64,
     /// The time that is left out there; nothing if the kernel did not tell of it, and so with the next.
     pub unready_us: Option<f64>,
-    /// Of the time waited, how long whoever held the lock had no processor.
+    /// Of the time waited, how long the owner of the lock had no processor.
     pub owner_away_us: Option<f64>,
-    /// How long it was held in the mean when it was told of, and at most, in nanoseconds.
+    /// How long it was held when that was recorded, mean and maximum, in nanoseconds.
     pub held_ns: f64,
     /// See above.
     pub worst_held_ns: f64,
@@ -72,7 +72,7 @@ struct Sums {
     pairs: BTreeMap<(u32, u32), (u64, u64)>,
 }
 
-/// Locks that were told of, the one most waited for first.
+/// Locks that were recorded, the one most waited for first.
 pub(super) fn table(trace: &Trace<'_>, absences: &Absences) -> Vec<Lock> {
     let mut sums: BTreeMap<u32, Sums> = BTreeMap::new();
     for event in trace.recording.events.iter().filter(|e| e.kind == EventKind::Lock) {
@@ -114,7 +114,7 @@ fn lock(trace: &Trace<'_>, absences: &Absences, number: u32, sums: &Sums) -> Loc
     waiters.sort_unstable();
     waiters.dedup();
     let pair = |((owner, waiter), (waits, cycles)): (&(u32, u32), &(u64, u64))| Pair {
-        // Whoever held it may have let it go by the time that the waiter looked.
+        // The owner may have released it by the time that the waiter looked.
         owner: if *owner == 0 { "already released".into() } else { trace.thread(*owner) },
         waiter: trace.thread(*waiter),
         waits: *waits,

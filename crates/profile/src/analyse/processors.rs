@@ -58,13 +58,14 @@ pub struct Thread {
     pub id: u32,
     /// It runs tasks of elements: the numbers of its worker.
     pub worker: Option<u32>,
-    /// In tasks and timers that worked, of all time; scaled up from what was told. Nothing if such was not recorded, and so with the next two.
+    /// In tasks and timers that worked, of all time; scaled up from what was recorded. Nothing if such was not recorded, and so with the
+    /// next two.
     pub working: Option<f64>,
     /// Waiting for locks.
     pub waiting_for_locks: Option<f64>,
-    /// Sleeping because there was nothing to do, as the worker itself tells.
+    /// Sleeping because there was nothing to do, as the worker itself reports.
     pub sleeping: Option<f64>,
-    /// On a processor, as the kernel tells; nothing if it told nothing of this thread, and so with those that follow.
+    /// On a processor, as the kernel reports; nothing if it reported nothing of this thread, and so with those that follow.
     pub running: Option<f64>,
     /// Without a processor though it could run.
     pub ready: Option<f64>,
@@ -85,7 +86,7 @@ pub struct Thread {
 pub struct BlockedOn {
     /// What.
     pub what: String,
-    /// Of the time in which the kernel told of the thread.
+    /// Of the time in which the kernel reported on the thread.
     pub share: f64,
 }
 
@@ -374,7 +375,7 @@ fn processor(trace: &Trace<'_>, number: u16, mut cpu: Cpu<'_>, end_ns: u64) -> P
     processor
 }
 
-/// The router's threads, as far as they were told of.
+/// The router's threads, as far as they were recorded.
 fn threads(trace: &Trace<'_>, follows: &HashMap<u32, Follow>) -> Vec<Thread> {
     #[derive(Default)]
     struct Sums {

@@ -24,7 +24,7 @@ pub struct Rare {
     pub worst_us: Option<f64>,
 }
 
-/// What there is to be told, in the order in which it is.
+/// Kinds of rare events, in the order in which they are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     Swap,

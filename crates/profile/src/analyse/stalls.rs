@@ -22,7 +22,7 @@ pub struct Stall {
     pub what: String,
 }
 
-/// So many are told.
+/// So many are reported.
 const MOST: usize = 10;
 
 /// The longest first.

@@ -194,7 +194,7 @@ fn names_hold_from_the_exchange_on() {
     assert_eq!(names, ["new", "rt"]);
 }
 
-/// What the kernel told of the first processor, at so many milliseconds.
+/// What the kernel reported of the first processor, at so many milliseconds.
 fn on_cpu_0(at_ms: u64, kind: KernelKind, thread: u32, a: u32, b: u32) -> KernelEvent {
     KernelEvent { at_ns: at_ms * 1_000_000, kind, cpu: 0, thread, a, b, c: 0 }
 }
@@ -227,7 +227,7 @@ fn halves_of_interrupts_are_no_share() {
     assert!(near(cpu.router, 0.875) && near(cpu.others, 0.1), "{cpu:?}");
 }
 
-/// A thread of another program that is called like one of the router's is told apart.
+/// A thread of another program that is called like one of the router's is distinguished from it.
 #[test]
 fn namesakes_are_told_apart() {
     let mut recording = second();
@@ -423,7 +423,7 @@ fn time_without_a_processor_is_not_of_ones_own_doing() {
     assert_eq!(letters(0), format!("{}{}{}", "R".repeat(30), "o".repeat(6), "R".repeat(24)));
     assert_eq!(letters(1), format!("{}{}{}", "R".repeat(12), "o".repeat(12), "R".repeat(36)));
     assert!(text.contains(&format!("  CPU 1 |{}|", letters(1))), "{text}");
-    // Where the way back was not told of, nothing is known of the time.
+    // Where the way back was not recorded, nothing is known of the time.
     recording.kernel.retain(|e| e.at_ns != 400 * ms);
     let report = Report::new(&recording);
     assert_eq!(report.locks[0].owner_away_us, Some(0.0));
@@ -537,7 +537,7 @@ fn what_was_not_recorded_is_not_zero() {
     assert_eq!((thread.working, thread.waiting_for_locks, thread.sleeping), (None, Some(0.0), None));
     let text = report.to_string();
     assert!(text.contains("-: not recorded; what was, by --events: waits,drops"), "{text}");
-    // Who drains it would have to be told by queues.
+    // Only queues would show which task drains it.
     assert_eq!(report.findings[0].text, "`q` had no room for 8 packets");
     recording.events.clear();
     let text = Report::new(&recording).to_string();

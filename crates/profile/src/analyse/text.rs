@@ -103,7 +103,7 @@ impl Display for Report {
 }
 
 impl Report {
-    /// Whether threads told of such.
+    /// Whether threads recorded such events.
     fn records(&self, what: Mask) -> bool {
         self.recorded.parse().is_ok_and(|mask: Mask| mask.meets(what))
     }
@@ -131,7 +131,7 @@ impl Report {
         }
     }
 
-    /// A thread's name; one of another program that is called like one of the router's is told apart.
+    /// A thread's name; one of another program that is called like one of the router's is distinguished from it.
     pub(super) fn name_of_share(&self, share: &Share) -> String {
         let Share { name, id, router, .. } = share;
         match !router && self.threads.iter().any(|own| own.name == *name) {

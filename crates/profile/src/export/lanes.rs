@@ -115,7 +115,7 @@ struct Builder<'a> {
     lanes: BTreeMap<u32, Vec<Span>>,
     /// Batches in queues that nobody has taken yet, and their packets.
     waiting: HashMap<u32, VecDeque<(Place, u32)>>,
-    /// Batches taken out of queues that were told of before those that came in, and packets of them of which nobody knows yet whose they were.
+    /// Batches out of queues that were recorded before they came in, and how many of their packets cannot be attributed yet.
     owed: HashMap<u32, VecDeque<(Place, u32)>>,
     /// Wake-ups that the woken have not seen yet, by worker.
     woken: HashMap<u32, Place>,
@@ -213,7 +213,7 @@ impl Builder<'_> {
         match event.kind {
             EventKind::Wake => drop(self.woken.insert(event.subject, place)),
             EventKind::Sleep => self.end_sleep(event, &span),
-            // Packets can be followed through a queue only if all of its batches were told of.
+            // Packets can be followed through a queue only if all of its batches were recorded.
             EventKind::Enqueue if self.recording.header.one_in <= 1 => self.put_in(event, place),
             EventKind::Dequeue => self.take_out(event, place),
             EventKind::Empty => self.found_empty(event, place),
@@ -303,7 +303,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Packets that came last found no room: they were told of as coming in, too.
+    /// Packets that came last found no room: they were recorded as coming in, too.
     fn lose(&mut self, event: &Event) {
         let Some(waiting) = self.waiting.get_mut(&event.subject) else { return };
         let mut lost = event.second;
@@ -357,11 +357,12 @@ impl Builder<'_> {
         })
     }
 
-    /// What an event is called. `part` tells the parts of one apart.
+    /// What an event is called. `part` distinguishes the parts of one.
     fn name(&mut self, event: &Event, part: usize) -> usize {
         let names = self.recording.names_at(event.at);
         let generation = names.map_or(0, |n| n.since);
-        // Drops are told apart by their reason, too, triggers by their condition, and changes of routes by whether they were made; swaps have no subject.
+        // Drops are also distinguished by their reason, triggers by their condition, and changes of routes by whether they were made. Swaps
+        // have no subject.
         let told_apart = matches!(event.kind, EventKind::Drop | EventKind::Trigger | EventKind::Routes);
         let detail = if told_apart { event.other } else { 0 };
         let key = (event.kind as u32 | detail << 8, event.subject, part << 32 ^ generation as usize);
@@ -463,20 +464,20 @@ mod tests {
             event(300, EventKind::Sleep, 2, (1, 0), 200, 0),
             event(400, EventKind::Wake, 1, (1, 0), 0, 0),
             event(600, EventKind::Sleep, 2, (1, 0), 100, 0),
-            // Two batches in a queue, of which the first is taken in two halves, and the second by who has begun before it came.
+            // Two batches in a queue. The first is taken in two halves, and the second by a task that started before it came.
             event(620, EventKind::Enqueue, 1, (3, 0), 10, 8),
             event(640, EventKind::Dequeue, 2, (3, 0), 10, 4),
             event(650, EventKind::Dequeue, 2, (3, 0), 10, 4),
             event(720, EventKind::Enqueue, 1, (3, 0), 10, 8),
             event(730, EventKind::Dequeue, 2, (3, 0), 60, 8),
-            // One that is taken before it is told of, and one of before the recording: what follows is not counted against them.
+            // One that is recorded as taken before it came in, and one from before the recording: what follows is not counted against them.
             event(745, EventKind::Dequeue, 2, (4, 0), 5, 1),
             event(845, EventKind::Dequeue, 2, (3, 0), 5, 4),
             event(850, EventKind::Enqueue, 1, (3, 0), 30, 8),
             event(860, EventKind::Dequeue, 2, (3, 0), 5, 4),
             event(900, EventKind::Enqueue, 1, (4, 0), 5, 1),
             event(910, EventKind::Dequeue, 2, (4, 0), 5, 1),
-            // Two packets that find no room, of which the one is told as dropped, and the other only by the queue being empty.
+            // Two packets that find no room. One is recorded as dropped, and the other only by the queue being empty.
             event(920, EventKind::Enqueue, 1, (5, 0), 5, 3),
             event(925, EventKind::Drop, 1, (5, 0), 0, 1),
             event(930, EventKind::Dequeue, 2, (5, 0), 5, 1),

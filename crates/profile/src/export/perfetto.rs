@@ -525,7 +525,7 @@ fn ftrace(recording: &Recording, event: &KernelEvent) -> Option<FtraceEvent> {
                 dest_cpu: Some(event.c as i32),
             });
         }
-        // Told on tracks of their own.
+        // Shown on tracks of their own.
         KernelKind::NapiPoll
         | KernelKind::XdpException
         | KernelKind::ContentionBegin

@@ -57,7 +57,7 @@ pub(super) fn interrupts(events: &[&KernelEvent]) -> BTreeMap<u16, Vec<Told>> {
             _ => continue,
         };
         let open = open.entry(event.cpu).or_default();
-        // A lost end leaves its beginning behind: what was begun within it is over, too.
+        // A lost end leaves its beginning behind: events that started within it are over, too.
         let Some(at) = open.iter().rposition(|(kind, a, _)| (*kind, *a) == (begin, event.a)) else {
             continue;
         };

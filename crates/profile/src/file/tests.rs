@@ -93,7 +93,7 @@ fn files_without_sums_are_read() {
     assert!(without.damaged.is_empty() && with.damaged.is_empty());
 }
 
-/// Whatever byte behind the header is changed, what comes of it is said, and nothing of it is believed.
+/// If any byte behind the header is changed, the damage is reported, and nothing of the damaged part is believed.
 #[test]
 fn damaged_parts_are_passed_over_and_named() {
     let good = whole();

@@ -16,7 +16,7 @@ use crate::names::{CounterName, Missing};
 
 /// Where the kernel lists drivers of counters.
 const DEVICES: &str = "/sys/bus/event_source/devices";
-/// What tells of caches that ask each other, in the names that drivers give.
+/// Marks of events that count caches asking each other, in the names that drivers give.
 const SNOOPS: [&str; 2] = ["snoop", "hitm"];
 /// Of so many threads there are counters at most: each takes a few descriptors.
 const THREADS: usize = 256;
@@ -278,7 +278,7 @@ fn snoops(devices: &Path) -> (Vec<Kind>, Option<Missing>) {
             .map_or_else(|_| Vec::new(), |text| super::cpus(&text));
         for event in list(&device.join("events")).iter().map(|path| last(path)) {
             let is_one = SNOOPS.iter().any(|word| event.to_ascii_lowercase().contains(word));
-            // Beside an event lie files with its unit and scale.
+            // Next to an event lie files with its unit and scale.
             if !is_one || event.contains('.') {
                 continue;
             }

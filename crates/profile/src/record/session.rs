@@ -33,7 +33,7 @@ const COUNTERS_EVERY: Duration = Duration::from_millis(100);
 const KERNEL_KEPT: usize = 1 << 20;
 /// What a file system may take besides the bytes themselves: a few of its blocks.
 const BLOCKS: u64 = 1 << 14;
-/// Room that packets in a file beside the recording are given at most.
+/// The most room that packets in a file next to the recording are given.
 const PACKETS_ROOM: u64 = 1 << 20;
 
 /// What the recording thread works with.
@@ -190,7 +190,7 @@ impl Session {
         Ok((before, end))
     }
 
-    /// Records until it is told to stop, its time is over, or what it waits for has happened.
+    /// Records until it is stopped, its time is over, or what it waits for has happened.
     fn go_on(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let until = self.options.time.and_then(|time| Instant::now().checked_add(time));
         let is_over = || until.is_some_and(|until| Instant::now() >= until);
@@ -212,7 +212,7 @@ impl Session {
         Ok(())
     }
 
-    /// What a recording ends with takes so many bytes at most: names, how it ended, and packets in a file beside it.
+    /// The most bytes that the end of a recording takes: names, how it ended, and packets in a file next to it.
     fn end_bytes(&self) -> u64 {
         fn json(value: &impl serde::Serialize) -> u64 {
             serde_json::to_vec(value).map_or(0, |text| text.len() as u64)

@@ -5,7 +5,7 @@ use junctor_profile::analyse::Report;
 use junctor_profile::export::{chrome, csv, html, perfetto};
 use junctor_profile::file::Recording;
 
-/// No panic, whatever is done with them; and shares are numbers.
+/// Nothing that is done with them panics; and shares are numbers.
 pub fn check(bytes: &[u8]) {
     let Ok(recording) = Recording::read(bytes) else { return };
     let report = Report::new(&recording);

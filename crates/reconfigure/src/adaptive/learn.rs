@@ -73,7 +73,7 @@ impl Learnt {
         Learnt { rows: if n <= TASKS_MAX { rows.collect() } else { Vec::new() } }
     }
 
-    /// Whether it was told of no tasks yet, or of too many.
+    /// Whether it was given no tasks yet, or too many.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -122,7 +122,7 @@ impl Live {
         lock(&self.0).running = running;
     }
 
-    /// Lets the thread begin, if there is something to do for it and it has not begun.
+    /// Lets the thread begin, if there is something to do for it and it has not started.
     pub(crate) fn begin(&self, runtime: &Arc<Runtime>) {
         let mut state = lock(&self.0);
         if !(state.active && state.running)
@@ -330,7 +330,7 @@ fn control_time(shared: &Shared) -> f64 {
     })
 }
 
-/// Which tasks hand packets to which others, by elements that are pushed into and pulled from. `handed` tells how many packets a task gave
+/// Which tasks hand packets to which others, by elements that are pushed into and pulled from. `handed` says how many packets a task gave
 /// in how many batches, and how many it took, in its timed runs.
 fn flows(
     shared: &Shared,

@@ -45,7 +45,7 @@ pub struct Entry {
     pub predicted: f64,
     /// How much more than predicted it may be, if that is why it was tried.
     pub margin: Option<f64>,
-    /// The same as measured one period later, and then beside what came after it.
+    /// The same as measured one period later, and then compared with what came after it.
     pub observed: Option<f64>,
     /// What came of it.
     pub outcome: Outcome,

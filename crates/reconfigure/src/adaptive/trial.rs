@@ -47,7 +47,7 @@ impl Look {
 /// A placement that was left for another, until the other's gain is known.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
-    /// It was made only to see, and goes back whatever is seen.
+    /// It was made only to see, and goes back after any outcome.
     pub(super) probe: bool,
     pub(super) before: Vec<usize>,
     pub(super) homes: Vec<usize>,

@@ -266,8 +266,8 @@ fn acquire(plan: &Plan, new: &mut [Worker], pool: &mut DevicePool) {
     }
 }
 
-/// Initialises an instance that was made anew. It could when the router was built; whatever has become scarce since then, the others
-/// go on.
+/// Initialises an instance that was made anew. It could when the router was built. If something has become scarce since then, the
+/// others go on.
 fn initialize(worker: &mut Worker, e: ElementId) {
     if let Err(why) = worker.initialize(e) {
         let (shared, w) = (worker.shared(), worker.index());

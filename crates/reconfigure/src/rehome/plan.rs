@@ -164,7 +164,7 @@ impl Plan {
 }
 
 /// The workers of an element's tasks if `active` workers are to take part and nobody says otherwise: where they are, or with
-/// another number of workers what the router would have begun with.
+/// another number of workers what the router would have started with.
 fn kept(was: &Shared, e: ElementId, active: usize) -> Option<Vec<usize>> {
     let now = &was.elements[e].place.tasks;
     if active != was.active_workers() && !was.is_pinned(e) {

@@ -142,7 +142,7 @@ fn other_files_are_refused() {
     assert!(matches!(with(SNAPSHOT_WORDS_AT, 1 << 20), Err(Error::Truncated(_))));
     assert!(matches!(with(SNAPSHOT_AT, 0), Err(Error::Empty(_))));
     assert!(matches!(with(SNAPSHOT_AT, 9), Err(Error::Overtaken(_))));
-    // A value of the snapshot: the sum tells.
+    // A value of the snapshot: the sum shows it.
     let slot = places(LEAST_WORDS, LEAST_WORDS).1.first + 2 + LEAST_WORDS;
     assert!(matches!(with(slot + 9, 77), Err(Error::Damaged(_, "a body's sum"))));
 }

@@ -65,7 +65,7 @@ fn what_is_done_is_read_or_counted_as_lost() {
     });
 }
 
-/// Case 3: a writer without room beside a reader that makes some.
+/// Case 3: a writer without room, and a reader that makes some at the same time.
 #[test]
 fn where_there_is_no_room_nothing_is_written_over() {
     bounded(|| {

@@ -11,7 +11,7 @@ struct Slot([AtomicU64; 4]);
 
 /// Records of one thread, which alone writes them.
 pub(super) struct Ring {
-    /// Records begun and done since the thread's first.
+    /// Records started and done since the thread's first.
     begun: CachePadded<AtomicU64>,
     done: AtomicU64,
     /// Records for which there was no room.

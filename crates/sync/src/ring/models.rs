@@ -12,7 +12,7 @@ fn bounded(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Case 1, two producers: whoever sees the second announcement may read both items.
+/// Case 1, two producers: a consumer that sees the second announcement may read both items.
 #[test]
 fn items_are_visible() {
     bounded(|| {

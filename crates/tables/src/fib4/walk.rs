@@ -102,7 +102,7 @@ impl Walk {
         }
     }
 
-    /// Apart, so that whoever looks up has no room on the stack to make for it.
+    /// A function of its own, so that callers of lookups need no stack space for it.
     ///
     /// # Safety
     /// As [`lookup`](Self::lookup).
@@ -228,7 +228,7 @@ const LINE_BYTES: u32 = size_of::<Line>() as u32;
 /// What a divided leaf says of where the next level begins.
 const LEAF_LINES: u32 = !encode::LEAF_DIVIDED as u32;
 
-/// Where the group stands that tells of the entry that the lowest octet of `bits` names, in bytes from its level's start.
+/// Where the group of the entry stands that the lowest octet of `bits` names, in bytes from its level's start.
 #[inline(always)]
 const fn group(bits: u32) -> u32 {
     ((bits / encode::GROUP as u32) & 15) * encode::GROUP_BYTES as u32

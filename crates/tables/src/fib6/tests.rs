@@ -401,7 +401,7 @@ fn churn_under_readers() {
     });
 }
 
-/// The text of a file in `shared/data` beside the repository, if there is one.
+/// The text of a file in `shared/data` next to the repository, if there is one.
 fn data(name: &str) -> Option<String> {
     let from = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let path = from.ancestors().map(|dir| dir.join("shared/data").join(name)).find(|path| path.exists())?;

@@ -109,7 +109,7 @@ pub(super) struct Touched {
 /// A change of a route: its next hop from now on, or its end.
 pub type Change = (Prefix6, Option<NextHopId>);
 
-/// Cache lines a table gets when not told otherwise: 128 MiB of address space, of which only what is used becomes
+/// Cache lines a table gets by default: 128 MiB of address space, of which only what is used becomes
 /// memory. The largest Internet tables use 1 to 2 MB, twice as much while being replaced.
 pub const DEFAULT_LINES: usize = 2 << 20;
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::hash::hash128;
 
-/// What tells flows apart. All fields in host order.
+/// What distinguishes flows. All fields in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowKey {
     /// IPv4 source address.
@@ -59,7 +59,7 @@ impl FlowKey {
     }
 }
 
-/// What tells flows apart: [`FlowKey`] for IPv4, [`FlowKey6`] for IPv6.
+/// What distinguishes flows: [`FlowKey`] for IPv4, [`FlowKey6`] for IPv6.
 pub trait Key: Copy + Eq + fmt::Debug {
     /// The key as it is kept.
     type Words: Copy + PartialEq + Default;
@@ -101,7 +101,7 @@ impl Key for FlowKey {
     }
 }
 
-/// What tells flows of IPv6 apart. All fields in host order.
+/// What distinguishes flows of IPv6. All fields in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey6 {
     /// IPv6 source address.

@@ -85,7 +85,7 @@ pub use layout::BucketPlace;
 use layout::{AGE_BITS, GROUP, HANDLES, Layout, OTHER, PAYLOAD};
 use upkeep::Upkeep;
 
-/// Ports that one table tells apart.
+/// Ports that one table distinguishes.
 pub const MAX_PORTS: usize = 256;
 /// What [`Fdb::lookup`] answers for a station that is not known.
 pub const UNKNOWN: u16 = u16::MAX;
@@ -108,7 +108,7 @@ pub struct Config {
     pub port_limit: usize,
     /// Ports, up to [`MAX_PORTS`].
     pub ports: usize,
-    /// VLANs with tables of their own, 0 if none is told apart.
+    /// VLANs with tables of their own, 0 if VLANs are not distinguished.
     pub vlans: usize,
     /// For how long a station is remembered after its last frame; with 0 nothing is learned.
     pub ageing_ns: u64,
@@ -168,7 +168,7 @@ pub enum Noted {
 /// An entry, as [`Fdb::entries`] lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// The VLAN; 0 where none is told apart.
+    /// The VLAN; 0 where VLANs are not distinguished.
     pub vlan: u16,
     /// The address.
     pub mac: Mac,
@@ -318,7 +318,7 @@ impl Fdb {
         }
     }
 
-    /// What the keys of a VLAN have in common; where none is told apart, of all. Holds for a batch.
+    /// What the keys of a VLAN have in common; where VLANs are not distinguished, of all. Holds for a batch.
     #[inline]
     pub fn salt(&self, vlan: u16) -> u64 {
         self.common.salts.get(usize::from(vlan)).map_or(0, |salt| salt.load(Relaxed))
@@ -419,7 +419,7 @@ impl Fdb {
             }
             if payload >> AGE_BITS == mark.0 >> AGE_BITS {
                 let known = self.port_at(Found(payload), mark.0) != UNKNOWN;
-                // If it changed in this moment, whoever changed it knows better.
+                // If it changed in this moment, the thread that changed it knows better.
                 let _ = word.compare_exchange(old, place.want | u64::from(mark.0), AcqRel, Relaxed);
                 return Noted::As(if known { Learned::Known } else { Learned::New });
             }

@@ -26,7 +26,7 @@ pub enum Message {
     Other {
         /// The address that it names.
         mac: Option<Mac>,
-        /// Whether the neighbour is a router, if that can be told.
+        /// Whether the neighbour is a router, if that is known.
         router: Option<bool>,
     },
 }
@@ -113,7 +113,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
         self.entries.find(ip).is_some_and(|id| self.entries[id].queried_ns.is_some())
     }
 
-    /// Believes what is said about neighbour `ip` from outside, whatever the discipline; returns what waited for an
+    /// Believes what is said about neighbour `ip` from outside, in any discipline; returns what waited for an
     /// address. What waited for a neighbour that does not answer is lost.
     pub fn feed(&mut self, ip: A, fed: Fed, now_ns: u64, mut lost: impl FnMut(Q, Loss)) -> VecDeque<Q> {
         let (mac, state) = match fed {

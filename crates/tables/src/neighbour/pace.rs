@@ -46,7 +46,7 @@ const AT_ONCE: u64 = 512;
 const AT_ONCE_OF_SOURCE: u64 = 256;
 /// A source has this part of its interface's rate.
 const SOURCE_PART: u64 = 8;
-/// Interfaces told apart.
+/// Interfaces that are distinguished.
 const INTERFACES: usize = 16;
 
 /// A bucket's tokens, by the time at which it would have all of them again (virtual scheduling).
@@ -57,8 +57,8 @@ fn has_one(full_ns: u64, now_ns: u64, each_ns: u64, at_once: u64) -> Option<u64>
 
 /// One worker's limit on packets for neighbours that are not known, asked before the table is.
 ///
-/// Whoever floods a router with packets to neighbours that are not there makes it ask, queue and evict, each of which costs
-/// many times what forwarding a packet does. While the table is crowded with neighbours that do not answer, so many packets as the
+/// A sender that floods a router with packets to absent neighbours makes it ask, queue and evict. Each of these costs many times
+/// what forwarding a packet does. While the table is crowded with neighbours that do not answer, so many packets as the
 /// limit says go to it, and the others are turned away for the price of a few lines of memory.
 ///
 /// Others should go on being asked for. A source has its own limit, a part of its interface's: one that floods, or a few, leave the
@@ -205,7 +205,7 @@ mod tests {
         assert!((0..9000u32).any(|ip| !admission.admits(Share::default, ip, 0)));
     }
 
-    /// Beside a flood of forged sources and destinations, whoever is turned away tries again after a second.
+    /// During a flood of forged sources and destinations, a sender that is turned away tries again after a second.
     #[test]
     fn who_tries_again_gets_in() {
         let mut admission = limited(20_000);

@@ -145,7 +145,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
         self.lookup_for(ip, 0, now_ns)
     }
 
-    /// As [`lookup_until`](Self::lookup_until), for one of several askers: it is told if the neighbour must be asked.
+    /// As [`lookup_until`](Self::lookup_until), for one of several askers: it is informed if the neighbour must be asked.
     pub fn lookup_for(&mut self, ip: A, owner: u32, now_ns: u64) -> (Answer, u64) {
         let Some(id) = self.entries.find(ip) else {
             return (Answer::Unknown, 0);
@@ -390,7 +390,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
         true
     }
 
-    /// Forgets all that neighbours said, as after the link to them was lost. What is permanent or was told from outside stays, and what
+    /// Forgets all that neighbours said, as after the link to them was lost. What is permanent or was fed from outside stays, and what
     /// waits for an answer goes on waiting. Says how many were forgotten.
     pub fn forget_learnt(&mut self, mut lost: impl FnMut(Q, Loss)) -> usize {
         if self.config.discipline == Discipline::Outside {
@@ -683,7 +683,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
         waited.shrink_to(KEPT_ITEMS);
     }
 
-    /// Takes items from whoever has most, until `capacity / slim_factor` places are free; at least one stays.
+    /// Takes items from the entry with most, until `capacity / slim_factor` places are free; at least one stays.
     fn slim(&mut self, lost: &mut impl FnMut(Q, Loss)) {
         let capacity = self.config.capacity;
         let target = (capacity - capacity / self.config.slim_factor.max(1)).max(1);

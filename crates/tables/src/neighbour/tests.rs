@@ -206,7 +206,7 @@ fn permanent_neighbours_outlive_timeouts_and_probes() {
     }
 }
 
-/// Two links share a table; each is told of its own queries only.
+/// Two links share a table; each is informed of its own queries only.
 #[test]
 fn timers_come_to_those_who_asked() {
     let mut table = Neighbours::<u32>::new(timed(), 0);

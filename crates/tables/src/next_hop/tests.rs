@@ -286,8 +286,8 @@ fn a_stalled_reader_keeps_the_former_version() {
     assert_eq!(view.read(&reader).resolve(b, || 0), Some(&"b"));
 }
 
-/// Routes move from hop to hop while readers look them up; ids are so few that they are used again all the time. Whatever a
-/// reader finds for a route must be a hop that was made for this route.
+/// Routes move from hop to hop while readers look them up; ids are so few that they are used again all the time. Each hop that
+/// a reader finds for a route must be one that was made for this route.
 #[test]
 fn churn_under_readers() {
     const ROUTES: u32 = 8;

@@ -311,7 +311,7 @@ fn search(ledger: &mut Ledger, parameters: &Parameters, at_longest: usize) {
     ledger.always("RFC 9004 6.3", Must, "the test is repeated a number of times, each a search of its own");
 }
 
-/// RFC 9004 6.2, 6.3 and 7: what is told. A record has all of it for each frame size, and the text most.
+/// RFC 9004 6.2, 6.3 and 7: what is reported. A record has all of it for each frame size, and the text most.
 fn reported(ledger: &mut Ledger, parameters: &Parameters) {
     use Level::{Must, Should};
     ledger.always("RFC 9004 6.2", Must, "the parameters of the search are reported");

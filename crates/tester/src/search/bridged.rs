@@ -126,7 +126,7 @@ fn mesh(ledger: &mut Ledger, load: &Load<'_>) {
     ledger.always(section, Must, "for every address learning frames are sent");
 }
 
-/// RFC 2889 5.1.4: what is counted and told.
+/// RFC 2889 5.1.4: what is counted and reported.
 fn rates(ledger: &mut Ledger, kept_up: bool) {
     use Level::{Must, Plain, Should};
     let section = "RFC 2889 5.1.4";

@@ -14,7 +14,7 @@ pub(super) fn ledger(ledger: &mut Ledger, setup: &Setup) {
     patterns(ledger, setup);
 }
 
-/// No run has the document's own frames: these have no room for what tells lost frames from late ones.
+/// No run has the document's own frames: these have no room for what distinguishes lost frames from late ones.
 fn format(ledger: &mut Ledger) {
     ledger.never(
         "RFC 2544 8",
@@ -22,7 +22,7 @@ fn format(ledger: &mut Ledger) {
         "frames are exactly those of appendix C: UDP echo requests with a TTL of 10, no checksum, and bytes that count up",
         FORMAT,
     );
-    // The demand before this one tells it wherever the ledger goes, and the conditions of a record have it.
+    // The demand before this one shows the format in every copy of the ledger, and the conditions of a record have it.
     ledger.always("RFC 2544 8", Level::Must, "the report has the format of the frames");
 }
 

@@ -262,7 +262,7 @@ pub fn unmeasured_ledger(section: &'static str) -> Ledger {
     ledger
 }
 
-/// What could be told of delay variation.
+/// What could be reported of delay variation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     /// PDV: in each trial, 99.9 % of the frames arrived.

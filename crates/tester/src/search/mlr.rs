@@ -60,9 +60,9 @@ pub struct Goal {
 /// What a load is for a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Good enough, whatever further trials say.
+    /// Good enough: further trials cannot change that.
     Lower,
-    /// Not good enough, whatever further trials say.
+    /// Not good enough: further trials cannot change that.
     Upper,
     /// Further trials decide.
     Undecided,
@@ -757,7 +757,7 @@ mod tests {
     }
 
     proptest! {
-        /// Sharp devices: the truth lies between the bounds, whatever the goals' widths.
+        /// Sharp devices: the truth lies between the bounds, for all widths of the goals.
         #[test]
         fn the_truth_is_within_the_bounds(share in 0.0002_f64..1.5, width in 0.002_f64..0.1, other in 0.002_f64..0.1) {
             let mut device = Device::sharp(RATE_MAX * share);
@@ -778,7 +778,7 @@ mod tests {
             prop_assert!(report.trials.iter().all(|done| done.trial.rate <= RATE_MAX));
         }
 
-        /// Whatever the device does, the search ends, in time.
+        /// For any behaviour of the device, the search ends, in time.
         #[test]
         fn chance_does_not_keep_it_from_ending(
             share in 0.0002_f64..1.5, noise in 0.0_f64..0.5, loss in 0.0_f64..0.01, random: u64,

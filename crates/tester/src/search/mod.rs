@@ -182,7 +182,7 @@ impl Ledger {
         self.clauses.push(Clause { section, level, asks, deviation, sizes: None });
     }
 
-    /// Notes a demand that every run meets, whatever was asked for: who calls it says why.
+    /// Notes a demand that every run meets, independent of its options: the caller says why.
     fn always(&mut self, section: &'static str, level: Level, asks: &'static str) {
         self.note(section, level, asks, true, "");
     }

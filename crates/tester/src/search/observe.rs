@@ -8,9 +8,9 @@ use super::{Error, require, seconds};
 use crate::station::{DELAYS_MAX, Delays, Sampling};
 use crate::trial::{Invalid, Trial};
 
-/// Something that carries out trials and tells the delays of single frames.
+/// Something that carries out trials and reports the delays of single frames.
 pub trait Observer {
-    /// What else it tells of a trial.
+    /// What else it reports of a trial.
     type Detail;
 
     /// Carries out a trial, and keeps the delays of these frames.

@@ -273,7 +273,7 @@ fn smallest(ledger: &mut Ledger, section: &'static str, parameters: &Parameters)
     );
 }
 
-/// RFC 6201 1.3 and 1.4: how it is measured and told.
+/// RFC 6201 1.3 and 1.4: how it is measured and reported.
 fn reported(ledger: &mut Ledger, parameters: &Parameters) {
     use Level::{Must, Should};
     // Each run has both.
@@ -353,7 +353,7 @@ fn traffic(ledger: &mut Ledger, parameters: &Parameters, outages: &[Outage]) {
 fn kinds(ledger: &mut Ledger, kind: ResetKind) {
     use Level::{Must, Plain, Should};
     match kind {
-        // Whatever is reset, a command or a handler does it, and nobody's hands.
+        // A command or a handler performs every reset; none is done by hand.
         ResetKind::RouteProcessor | ResetKind::LineCard => {
             ledger.always("RFC 6201 4.1", Should, "no part is taken out and put in by hand");
         }

@@ -34,7 +34,7 @@ pub struct Setup {
     pub settle: Duration,
     /// Whether the greatest rate is a medium's.
     pub medium: bool,
-    /// Whether the tests ran under modifying conditions (mixed sizes, bursts, other frames beside the test's).
+    /// Whether the tests ran under modifying conditions (mixed sizes, bursts, other frames in addition to the test's).
     pub modified: bool,
     /// In how many networks destinations were chosen at random, after one pair of addresses.
     pub networks: Option<u32>,
@@ -46,13 +46,13 @@ pub struct Setup {
     pub each_modifier: Option<Vec<String>>,
     /// Filters that were set on the device, after a run without, if that was asked for.
     pub filters: Option<Filters>,
-    /// What was sent beside the test's frames, in all tests or in some.
+    /// What was sent in addition to the test's frames, in all tests or in some.
     pub beside: Vec<Beside>,
-    /// Why frames beside the test's may not stand exactly where they ought to among these, if so.
+    /// Why the additional frames may not stand exactly where they ought to among the test's, if so.
     pub uneven: Option<&'static str>,
     /// Questions of management, and what came of them.
     pub answers: Answers,
-    /// How many of the frames beside the test's were due and not sent.
+    /// How many of the additional frames were due and not sent.
     pub beside_unsent: u64,
     /// How long before a trial's frames its first routing update was sent.
     pub ahead: Duration,
@@ -112,7 +112,7 @@ impl Reach {
 /// How long before a trial's frames a routing update is sent (RFC 2544 C.2.3).
 pub const AHEAD: Duration = Duration::from_secs(5);
 
-/// Frames beside the test's (RFC 2544 11.1 to 11.3).
+/// Frames in addition to the test's (RFC 2544 11.1 to 11.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// To all.
@@ -414,7 +414,7 @@ fn filters(ledger: &mut Ledger, done: &Filters) {
         done.cases == 2 && done.doubt.is_none(),
         doubt,
     );
-    // Whoever blocks what the test sends is refused before the first trial.
+    // A filter list that blocks what the test sends is refused before the first trial.
     let asks = "the other 24 are of addresses that the test does not use";
     ledger.note("RFC 2544 11.4", Level::Should, asks, done.cases > 0, doubt);
     // Every record has them: rules of the kernel's, the configuration with them in it, or the user's command.

@@ -132,7 +132,7 @@ impl Report {
         (self.limit() != Limit::Tester).then(|| self.rate())
     }
 
-    /// The greatest rate without loss that was reached, whoever limited it: a lower bound of the device's throughput.
+    /// The greatest rate without loss that was reached, limited by the device or the tester: a lower bound of the device's throughput.
     pub fn rate(&self) -> f64 {
         let mut rates: Vec<f64> = self.found.iter().map(|found| found.rate).collect();
         rates.sort_by(f64::total_cmp);
@@ -506,7 +506,7 @@ mod tests {
             prop_assert!((report.trials.len() as f64) <= bound, "{} trials", report.trials.len());
         }
 
-        /// Whatever the device does, the search ends, and what it reports passed a full trial.
+        /// For any behaviour of the device, the search ends, and the rate that it reports passed a full trial.
         #[test]
         fn chance_does_not_keep_it_from_ending(
             share in 0.001_f64..1.2, noise in 0.0_f64..0.5, loss in 0.0_f64..1e-4, tester in 0.01_f64..2.0, random: u64,

@@ -24,7 +24,7 @@ pub struct Done {
     pub has_ipv4: bool,
     /// Whether frames of IPv6 were.
     pub has_ipv6: bool,
-    /// What was sent beside the test's frames.
+    /// What was sent in addition to the test's frames.
     pub beside: Vec<Beside>,
     /// How often everything was done.
     pub repeats: u32,

@@ -311,7 +311,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
-        /// Beside a set of all that arrived, in any order.
+        /// Compared with a set of all that arrived, in any order.
         #[test]
         fn gaps_are_what_a_set_lacks(arrivals in prop::collection::vec(0u64..100, 0..150)) {
             let mut seen = BTreeSet::new();

@@ -50,7 +50,7 @@ pub(super) struct Sender {
     pub(super) batch: Batch,
 }
 
-/// Frames beside the test's, and when one is due: the number of the frame before which it leaves, or the time.
+/// Frames in addition to the test's, and when one is due: the number of the frame before which it leaves, or the time.
 pub(super) struct Pending {
     pub(super) extra: Extra,
     pub(super) next: u64,
@@ -157,12 +157,12 @@ pub(super) struct Turn {
     pub(super) addressees: Arc<Vec<MacAddr>>,
     /// Who talks to whom: what has such addresses is the tester's, however damaged.
     pub(super) pairs: Arc<HashSet<(IpAddr, IpAddr)>>,
-    /// What is sent beside the test's frames.
+    /// What is sent in addition to the test's frames.
     pub(super) beside: Vec<Vec<u8>>,
     /// What answers there were to questions of management.
     pub(super) answers: Answers,
     pub(super) askers: BTreeSet<IpAddr>,
-    /// Whether departures are told by the clock that arrivals are.
+    /// Whether one clock times both departures and arrivals.
     pub(super) is_timed: bool,
     pub(super) latency: Times,
     pub(super) response: Times,
@@ -260,7 +260,7 @@ impl Sender {
         }
     }
 
-    /// Sends what is due beside the test's frames. What the port has no room for stays due. Whether there was room for all.
+    /// Sends the additional frames that are due. Those that the port has no room for stay due. Returns whether there was room for all.
     #[cold]
     pub(super) fn send_extras(&mut self, now_ns: u64) -> bool {
         let mut had_room = true;
@@ -289,7 +289,7 @@ impl Sender {
         self.tx.flush();
     }
 
-    /// How many frames beside the test's ought to have been sent with these and were not: the port had no room for them.
+    /// How many additional frames ought to have been sent with these and were not: the port had no room for them.
     pub(super) fn owed(&self, schedule: &Schedule) -> u64 {
         if self.is_here && self.active.is_empty() {
             return self.extras.iter().filter(|pending| pending.sent == 0).count() as u64;
@@ -327,7 +327,7 @@ impl Receiver {
                         turn.answers.note(is_right);
                         continue;
                     }
-                    // What is sent beside the test's frames may be flooded: it is the tester's all the same.
+                    // Additional frames may be flooded: they are the tester's all the same.
                     if turn.beside.iter().any(|frame| packet.data().starts_with(frame)) {
                         continue;
                     }

@@ -84,7 +84,7 @@ pub struct Detail {
     /// Frames that arrived at the tester's ports and that it had no room for: its own fault. They count as not sent, since nothing
     /// is known of what the device did to them.
     pub missed: u64,
-    /// Frames beside the test's ([`Extra`]) that were due and that the tester did not send.
+    /// Additional frames ([`Extra`]) that were due and that the tester did not send.
     pub beside_unsent: u64,
     /// What became of each flow's frames.
     pub verdicts: Verdicts,
@@ -107,8 +107,8 @@ impl Detail {
     }
 }
 
-/// Is shown trials: what was seen of each, and why it is worth nothing, if it is. Of one that was cut off, this is what was seen until
-/// then; of whom a station leads and has lost, what was told last.
+/// Is shown each trial, what was seen of it, and why it is worth nothing, if so. Of a trial that was cut off, this is what was seen until
+/// then. Of a station's lost member, it is the last report.
 pub type Watcher = Box<dyn FnMut(Trial, Option<&Detail>, Result<(), &Invalid>) + Send>;
 
 /// What came of a job.
@@ -132,7 +132,7 @@ pub struct Station {
     pairs: Arc<HashSet<(IpAddr, IpAddr)>>,
     /// From where to where each flow goes.
     ends: Vec<[IpAddr; 2]>,
-    /// The device's own addresses, as far as it told them.
+    /// The device's own addresses, as far as it revealed them.
     own: BTreeSet<IpAddr>,
     ports: RangeInclusive<u16>,
     /// At how many ports each frame ought to arrive.
@@ -318,7 +318,7 @@ impl Station {
         longest + wire::ethernet::HEADER_LEN + frame::FCS
     }
 
-    /// The device's own addresses, as far as it told them by asking for neighbours.
+    /// The device's own addresses, as far as it revealed them by asking for neighbours.
     pub fn own_addresses(&self) -> Vec<IpAddr> {
         self.own.iter().copied().collect()
     }

@@ -61,7 +61,7 @@ impl Offer {
         Trial::new(rate, duration)
     }
 
-    /// The frames of the test in it: those that are sent beside them take the place of the others.
+    /// The frames of the test in it: additional frames take the place of the others.
     pub(super) fn without_extras(self, plan: &Plan, ahead: Duration) -> Offer {
         let Trial { rate, duration } = self.trial();
         match self {
@@ -112,7 +112,7 @@ pub struct Order {
     pub sampling: Option<Sampling>,
     /// The device is reset meanwhile: links may go down.
     pub is_reset: bool,
-    /// All ports are driven by one clock, so that it can be told how long a frame was on its way.
+    /// All ports are driven by one clock, so that a frame's travel time can be measured.
     pub is_timed: bool,
 }
 

@@ -17,15 +17,16 @@ pub struct Stream {
     pub sizes: Vec<usize>,
     /// Extension headers of those frames that are IPv6.
     pub headers: Vec<Extension>,
-    /// Frames beside these, of which none is expected anywhere. Where there are no flows, those that leave at certain times still do.
+    /// Frames in addition to these, of which none is expected anywhere. Where there are no flows, those that leave at certain times still
+    /// do.
     pub extras: Vec<Extra>,
     /// Where frames whose delays are kept go, one after the other, instead of where their flows do (RFC 2544 26.2: to a new network).
     /// They count as those flows', so they ought to arrive at the same port.
     pub detours: Vec<Flow>,
 }
 
-/// Frames that are sent again and again beside the test's frames, to see what that costs the device. They take the place of frames of
-/// the test (RFC 2544 11): a rate is that of all.
+/// Frames that are sent again and again in addition to the test's frames, to see what that costs the device. They take the place of frames
+/// of the test (RFC 2544 11): a rate is that of all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extra {
     /// Without FCS: one each time, in turn, from one trial to the next.
@@ -76,9 +77,9 @@ impl Plan {
         self.streams.iter().filter_map(of).max().unwrap_or_default()
     }
 
-    /// How many of `frames` frames that a port sends within `time` are the test's, where updates leave so long before them: the others
-    /// make room for what is sent beside the test's, though no more than half of them do. Where ports have to make room for different
-    /// numbers, all do for the greatest.
+    /// How many of `frames` frames that a port sends within `time` are the test's, where updates leave so long before them. The others make
+    /// room for the additional frames, though no more than half of them do. Where ports have to make room for different numbers, all do for
+    /// the greatest.
     pub(super) fn tests_own(&self, frames: f64, time: Duration, ahead: Duration) -> f64 {
         let of_stream = |stream: &Stream| {
             let timed: u128 = stream.extras.iter().map(|extra| extra.timed(time, ahead)).sum();

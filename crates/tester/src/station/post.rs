@@ -43,7 +43,7 @@ impl Lead {
     }
 }
 
-/// What a post's thread is told to do.
+/// A command to a post's thread.
 enum Command {
     Plan(Plan),
     Follow(Order, Arc<Lead>),
@@ -60,7 +60,7 @@ enum Reply {
 /// A trial that came to no end.
 struct Cut {
     why: Invalid,
-    /// What was seen of it, if it had begun.
+    /// What was seen of it, if it had started.
     seen: Option<Box<Tally>>,
 }
 
@@ -94,7 +94,7 @@ impl Post {
         let (tell, replies) = mpsc::channel();
         let work = move || {
             settle();
-            // Whoever listens no more has dropped the post.
+            // If nobody listens any more, the post was dropped.
             while let Ok(command) = orders.recv() {
                 let told = match command {
                     Command::Plan(plan) => tell.send(Reply::Planned(station.replan(&plan))),
@@ -125,7 +125,7 @@ impl Post {
         self.replies.recv().map_err(|mpsc::RecvError| gone())
     }
 
-    /// What a trial came to that has ended by itself or was told to.
+    /// The result of a trial that has ended by itself or on request.
     fn ended(&mut self, reply: Reply) -> Result<Tally, Invalid> {
         match reply {
             Reply::Over(result) => {
@@ -175,7 +175,7 @@ impl Member for Post {
 
     fn progress(&mut self, count: bool) -> Result<Progress, Invalid> {
         if let Ok(reply) = self.replies.try_recv() {
-            // Nobody told it to end.
+            // Nobody asked it to end.
             return Err(self.ended(reply).err().unwrap_or_else(gone));
         }
         if count {

@@ -91,7 +91,7 @@ impl Station {
 }
 
 impl Streams for Station {
-    /// Of one rate that is given up, it tells the bins until then.
+    /// Of one rate that is given up, it reports the bins until then.
     fn stream(&mut self, steps: &[Step], bin: Duration) -> Result<Timeline, Invalid> {
         let may_be_cut = steps.len() == 1;
         let job = Job { may_be_cut, ..Job::new(Offer::Steps(steps.to_vec())) };

@@ -32,7 +32,7 @@ const GRACE: (Duration, Duration) = (Duration::from_micros(20), Duration::from_m
 const LUMP: (u64, Duration) = (256, Duration::from_micros(160));
 /// So many frames one behind the other are no lump.
 const CLOSE: (u64, Duration) = (32, Duration::from_micros(20));
-/// How often a look is taken, while frames are sent, at links and at whatever else a run needs.
+/// How often links and other needs of a run are checked while frames are sent.
 pub(super) const LOOK_NS: u64 = 50_000_000;
 /// How often neighbours are answered while the device settles.
 const SETTLING: Duration = Duration::from_millis(10);
@@ -271,7 +271,7 @@ impl Station {
         })
     }
 
-    /// All that is sent beside the test's frames, by whichever port.
+    /// All that is sent in addition to the test's frames, by any port.
     fn beside(&self) -> Vec<Vec<u8>> {
         let extras = self.plan.streams.iter().flat_map(|stream| &stream.extras);
         extras.flat_map(|extra| extra.frames.iter().cloned()).collect()

@@ -19,7 +19,7 @@ use crate::trial::Invalid;
 pub(super) const LEAD_NS: u64 = 1_000_000;
 /// How long a station that shares its core sleeps at most when nothing comes: it looks at what was sent, too.
 const NAP: Duration = Duration::from_millis(1);
-/// Frames beside the test's that are sent in one turn.
+/// Additional frames that are sent in one turn.
 const EXTRAS: usize = 32;
 
 /// One port's source.
@@ -62,7 +62,7 @@ impl Sender {
         source.stream.arm().map_err(invalid)
     }
 
-    /// Looks at how many frames have left, and sends what is due beside them.
+    /// Reads how many frames have left, and sends the additional frames that are due.
     pub(super) fn follow(&mut self, now_ns: u64) {
         let Some(source) = self.source.as_ref().filter(|_| !self.active.is_empty()) else { return };
         self.next = source.stream.sent();

@@ -59,7 +59,7 @@ pub trait Member: Send {
     /// Ends the trial, if there is one, for nothing.
     fn abandon(&mut self);
 
-    /// The same; tells what was seen of it, if it had begun and that is known.
+    /// The same; returns what was seen of it, if it had started and that is known.
     fn cut(&mut self) -> Option<Tally>;
 }
 
@@ -195,7 +195,7 @@ impl Station {
         self.stations.is_none()
     }
 
-    /// Whether it can be told how long frames are on their way: all ports are driven by one clock.
+    /// Whether travel times of frames can be measured: all ports are driven by one clock.
     pub fn is_timed(&self) -> bool {
         self.stations.as_ref().is_none_or(|stations| stations.is_timed)
     }
@@ -247,7 +247,7 @@ impl Stations {
         self.members.iter_mut().for_each(|member| member.abandon());
     }
 
-    /// Ends a trial before its time. What was seen of it, if it had begun: of a member that is lost, what it told last.
+    /// Ends a trial before its time. Returns what was seen of it, if it had started: of a member that is lost, its last report.
     fn cut(&mut self, station: &mut Station, order: &Order) -> Option<Detail> {
         let told = std::mem::replace(&mut self.told, vec![None; self.members.len()]);
         if told.iter().all(Option::is_none) {

@@ -158,7 +158,7 @@ fn copies_are_waited_for_as_long_as_copies_have_taken() {
         let alone = station.run(Trial::new(1000.0, time)).expect("a trial");
         (search.counts.duplicates, alone.counts.duplicates, alone.outcome.received)
     };
-    // A search learns of copies when the first of them comes; who asks for one trial is told all.
+    // A search learns of copies when the first of them comes; a caller that asks for one trial learns of all.
     assert_eq!(copies(MILLISECOND * 500, MILLISECOND * 100), (100, 100, 100));
     assert_eq!(copies(MILLISECOND * 500, MILLISECOND * 20), (0, 20, 20));
     assert_eq!(copies(MILLISECOND, MILLISECOND * 20), (0, 0, 20));
@@ -209,7 +209,7 @@ fn one_lost_frame_is_found_and_when_it_was() {
     assert!(timeline.gaps.len() == 1 && timeline.tester_kept_up());
 }
 
-/// A station that is told to give up when the device gets this frame.
+/// A station that is asked to give up when the device gets this frame.
 fn given_up_at(number: u64) -> Station {
     let given_up = Arc::new(AtomicBool::new(false));
     let told = given_up.clone();
@@ -238,7 +238,7 @@ fn what_is_given_up_is_worth_nothing_but_a_stream_of_one_rate() {
     let total = timeline.total();
     assert_eq!((timeline.bins.len(), total.intended, total.sent, total.lost), (10, 10_000, 10_000, 1));
     assert_eq!((timeline.bins[7].lost, shown.load(Ordering::Relaxed)), (1, 1));
-    // Nothing is begun any more, and nothing waited for.
+    // Nothing is started any more, and nothing waited for.
     assert!(
         station.measure(Trial::new(1e6, MILLISECOND)).is_err() && station.warm_up(Duration::ZERO).is_err()
     );
@@ -403,7 +403,7 @@ fn a_reset_is_seen_from_its_beginning_to_its_end() {
     let is_asked = asked.clone();
     let mut down_until_ns = None;
     let mut station = station(move |frame| {
-        // Soon after 10 ms another thread is told to reset the device. Time stands still until it had its turn.
+        // Soon after 10 ms another thread is asked to reset the device. Time stands still until it had its turn.
         if frame.now_ns > 11_000_000 && down_until_ns.is_none() {
             while is_asked.load(Ordering::Acquire) == 0 {
                 std::thread::yield_now();
@@ -528,7 +528,7 @@ fn sizes_follow_each_other_and_other_frames_come_between() {
     plan.burst = 10;
     station.replan(&plan).expect("a plan");
     let detail = station.run(Trial::new(10_000.0, MILLISECOND * 100)).expect("a trial");
-    // Those beside take the place of 20 of the 1000.
+    // The additional frames take the place of 20 of the 1000.
     assert_eq!((detail.counts, detail.damaged), (Counts { received: 980, ..Counts::default() }, 0));
     // What comes back of the others is the tester's own, too.
     assert_eq!(detail.foreign, 0);

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use crate::account::Counts;
 use crate::frame::Flow;
 
-/// Flows that are told of by name.
+/// Flows that are reported by name.
 const TOLD: usize = 16;
 
 /// What became of one flow's frames.

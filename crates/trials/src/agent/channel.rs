@@ -24,7 +24,7 @@ const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 const PROLOGUE: &[u8] = b"junctor test agent";
 /// Version of what is said, which both sides tell in their introduction.
 const VERSION: u32 = 5;
-/// What an agent tells instead of its version if it serves as many as it can.
+/// What an agent sends instead of its version if it serves as many as it can.
 const BUSY: u32 = 0;
 const LONGEST: usize = 65_535;
 /// The longest words of an introduction: a key of 32 bytes, a version, and a tag of 16 bytes.
@@ -118,7 +118,7 @@ impl Channel {
         Channel::open(stream, noise, patience)
     }
 
-    /// Hears who called; who has the key is told if it `may` not come in. Each word of theirs may take as long as `patience`.
+    /// Accepts a caller. One that has the key is informed if it `may` not come in. Each of its words may take as long as `patience`.
     pub(super) fn accept(
         mut stream: TcpStream,
         key: &AgentKey,
@@ -131,7 +131,7 @@ impl Channel {
         let mut noise = builder(key)?.build_responder().map_err(|_| ChannelError::Stranger)?;
         let mut buffer = vec![0; LONGEST];
         let known = learn(&mut stream, &mut noise, &mut buffer);
-        // Who holds the key is told in any case.
+        // A caller that holds the key is informed in any case.
         let may = may();
         if !matches!(known, Err(ChannelError::Stranger | ChannelError::Io(_))) {
             tell(&mut stream, &mut noise, &mut buffer, if may { VERSION } else { BUSY })?;

@@ -45,10 +45,10 @@ pub(super) struct Interface {
     pub(super) sys: Option<Sys>,
 }
 
-/// Where the kernel tells of interfaces.
+/// Where the kernel describes interfaces.
 const CLASS: &str = "/sys/class/net";
 
-/// What of an interface is told in `/sys/class/net` alone.
+/// Counters of an interface that only `/sys/class/net` has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sys {
     /// Packets for which the hardware had no room; `/proc/net/dev` has them among those that were dropped.
@@ -105,7 +105,7 @@ fn interfaces(
     Ok(after)
 }
 
-/// What `/proc/net/dev` tells.
+/// Reads `/proc/net/dev`.
 fn devices() -> Result<BTreeMap<String, Interface>, Error> {
     let devices = procfs::net::dev_status().map_err(|why| Error::Counters { file: "/proc/net/dev", why })?;
     let interface = |d: procfs::net::DeviceStatus| Interface {
@@ -149,7 +149,7 @@ impl Processor {
         }
     }
 
-    /// Names and values, in the order in which they are told.
+    /// Names and values, in the order in which they are reported.
     pub(super) fn parts(&self) -> [(&'static str, u64); 6] {
         let Processor { user, system, irq, softirq, steal, idle } = *self;
         [

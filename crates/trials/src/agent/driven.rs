@@ -142,7 +142,7 @@ impl<'a> Driven<'a> {
             sources.push(port.interface.clone().filter(|_| generates));
             ports.push(match device {
                 Some(device) => Port::new(&port.name, device.clone()).map_err(failed)?,
-                // Whoever has it sees to the lengths of frames.
+                // The machine that has the port checks the lengths of frames.
                 None => Port::elsewhere(&port.name, "", usize::from(u16::MAX)),
             });
         }

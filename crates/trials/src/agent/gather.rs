@@ -61,7 +61,7 @@ impl Agent {
     }
 }
 
-/// What an agent told.
+/// What an agent reported.
 #[derive(Debug, Default)]
 struct Told {
     machine: Value,
@@ -189,7 +189,7 @@ const INTERFACE: [Column; 8] = [
     ("tx_errors_per_s", "1/s", 1.0, |i| i.tx_errors),
 ];
 
-/// The same of counters that not every machine tells.
+/// The same of counters that not every machine reports.
 type Rare = (&'static str, fn(&Sys) -> u64);
 
 const RARE: [Rare; 3] = [

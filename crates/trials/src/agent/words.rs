@@ -35,7 +35,7 @@ pub(crate) enum Ask {
     Finish,
     /// The trial is worth nothing.
     Abandon,
-    /// The same. What was seen of it, if it had begun.
+    /// The same. What was seen of it, if it had started.
     Cut,
     /// Let go of the interfaces.
     Close,
@@ -99,8 +99,8 @@ mod tests {
 
     use super::*;
 
-    /// What agents of another version would not understand, or understand otherwise: whoever changes this changes the protocol's version, in
-    /// [`channel`](super::super::channel), too.
+    /// What agents of another version would not understand, or understand otherwise. A change here requires a new version of the protocol,
+    /// in [`channel`](super::super::channel), too.
     #[test]
     fn words_of_this_version() {
         let flow = Flow {

@@ -6,7 +6,7 @@ use super::super::modifiers::Beside;
 /// Networks whose addresses destinations have at random, if the file does not say (RFC 2544 12).
 const NETWORKS: &str = "256";
 
-/// Those that take no value beside the kinds of [`Beside`], those that may, and those that must.
+/// Those that take no value, apart from the kinds of [`Beside`], those that may, and those that must.
 const NAMES: [&str; 3] =
     ["filters, mesh, random-ports, random-macs", "networks, bursts", "burst, flows-per-port"];
 

@@ -53,7 +53,7 @@ pub struct Run {
     pub key: String,
     /// The procedure's own options, where the file has the same one with others.
     options: String,
-    /// Its modifier as the file has it, if the file tells of modifiers.
+    /// Its modifier as the file has it, if the file names modifiers.
     modifier: String,
     /// What follows the program's name.
     pub arguments: Vec<String>,
@@ -89,7 +89,7 @@ struct Procedure {
     modifiers: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
-/// What tells one run from the others of the file.
+/// What distinguishes one run from the others of the file.
 #[derive(Clone, Copy)]
 struct Choice<'a> {
     device: &'a Spanned<String>,
@@ -221,7 +221,7 @@ struct Modifiers {
     all: Vec<Spanned<String>>,
     /// Of procedures that name none themselves.
     common: Vec<Spanned<String>>,
-    /// Whether the file tells of any.
+    /// Whether the file names any.
     are_told: bool,
 }
 
@@ -316,7 +316,7 @@ fn words(options: &[Spanned<String>]) -> String {
     options.iter().map(|option| word(option.get_ref())).collect::<Vec<_>>().join(" ")
 }
 
-/// A number that is the same for the same text, whatever the program's version (FNV-1a).
+/// A number that is the same for the same text in every version of the program (FNV-1a).
 fn fnv(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
@@ -382,13 +382,13 @@ fn is_about(modifier: &str, about: &str) -> bool {
 }
 
 impl Run {
-    /// Tells it from runs with other modifiers.
+    /// Distinguishes it from runs with other modifiers.
     fn is_modified(&mut self, modifier: &str) {
         modifier.clone_into(&mut self.modifier);
         self.name += &with_modifier(modifier);
     }
 
-    /// A record of it, with what tells it from the file's other runs.
+    /// A record of it, with what distinguishes it from the file's other runs.
     pub(super) fn label(&self, record: Record) -> Record {
         record.with_label("options", &self.options).with_label("modifier", &self.modifier)
     }

@@ -13,11 +13,11 @@ use super::welch::{self, Test};
 pub(super) enum Verdict {
     Better,
     Worse,
-    /// No difference that counts could be told.
+    /// No difference that counts was found.
     Same,
     /// Better in some quantities, worse in others.
     Mixed,
-    /// Nothing can be told.
+    /// Nothing can be said.
     Unknown,
     /// What is there is not worse, but it is not all that A has.
     Incomplete,
@@ -48,7 +48,7 @@ impl Verdict {
     }
 }
 
-/// Two records that stand beside each other.
+/// Two records that are compared.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
     pub(super) a: &'a Record,
@@ -58,7 +58,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// By what a quantity of it is told from the other pairs'.
+    /// What distinguishes a quantity of it from the other pairs'.
     fn who(&self, quantity: &str) -> String {
         let workers = if self.b.workers() == 1 { "worker" } else { "workers" };
         let mut who = format!("{}, {} {workers}", self.b.device(), self.b.workers());
@@ -139,7 +139,7 @@ fn judged(record: &Record) -> impl Iterator<Item = &Quantity> {
     record.results.iter().filter(|q| q.better.is_some() && !is_derived(&q.name))
 }
 
-/// A quantity's name, with what tells its pair from others, if there are any.
+/// A quantity's name, with what distinguishes its pair from others, if there are any.
 fn name(pairs: &[Pair<'_>], pair: &Pair<'_>, quantity: &str) -> String {
     if pairs.len() > 1 { pair.who(quantity) + quantity } else { quantity.to_owned() }
 }
@@ -211,7 +211,7 @@ fn is_derived(name: &str) -> bool {
     [".average.", ".lower_bound_mpps.", ".upper_bound_mpps."].iter().any(|part| name.contains(part))
 }
 
-/// The name, whoever was the limit.
+/// The name, independent of what limited it.
 fn settled(name: &str) -> String {
     name.replace(".reached_mpps.", ".throughput_mpps.")
 }

@@ -26,7 +26,7 @@ pub(super) fn test(a: &Summary, b: &Summary, confidence: f64) -> Option<Test> {
     let (of_a, of_b) = (part(a), part(b));
     let error = (of_a + of_b).sqrt();
     if error == 0.0 {
-        // Runs that never vary: whatever differs, differs.
+        // Runs that never vary: any difference counts.
         let p = if difference == 0.0 { 1.0 } else { 0.0 };
         return Some(Test { difference, low: difference, high: difference, p });
     }

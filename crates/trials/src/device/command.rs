@@ -48,7 +48,7 @@ struct Running {
     _resident: Arc<Mutex<Resident>>,
 }
 
-/// What the command is told, by name.
+/// The variables that the command is given, by name.
 fn told(rig: &Rig, setup: &Setup) -> Result<Vec<(String, String)>, Error> {
     let mut told = Vec::new();
     let macs = rig.macs()?;
@@ -143,7 +143,7 @@ fn begin(tester: u32, line: &str) -> io::Result<u8> {
     if getppid().map(|pid| pid.as_raw_pid().cast_unsigned()) != Some(tester) {
         return Err(io::Error::other("the tester has ended"));
     }
-    // Whoever asks all in the rig to end asks the command, too: this one goes when nothing is left of that.
+    // A program that asks all in the rig to end asks the command, too: this process goes when nothing is left of that.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::default())?;
     }

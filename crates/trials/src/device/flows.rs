@@ -63,7 +63,7 @@ impl FlowLine {
                 line.words += word;
             }
         }
-        // Whether both prefixes are of one family is seen when what is known of the port stands beside them.
+        // Whether both prefixes are of one family is checked later, together with what is known of the port.
         for word in line.words.split_ascii_whitespace() {
             let checked = Pattern::gather(&format!("// bench: {} {word}", line.port));
             if checked.is_err_and(|why| why.to_string().starts_with("cannot use")) {
@@ -187,7 +187,7 @@ mod tests {
             amended("a\n// bench: x src=1", &lines(&["x flows=2", "y"])),
             "a\n// bench: x src=1 flows=2\n// bench: y"
         );
-        // Whoever gives an Ethernet address wants nobody asked.
+        // A user who gives an Ethernet address wants nobody asked.
         assert_eq!(gateway("x", &lines(&["x ether=02:00:00:00:00:09"]), "10.0.0.1".parse().ok()), None);
         assert_eq!(gateway("y", &lines(&["x flows=1"]), "10.0.0.1".parse().ok()), "10.0.0.1".parse().ok());
     }

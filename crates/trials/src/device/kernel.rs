@@ -40,7 +40,7 @@ pub(super) fn router(ports: usize, setup: &Setup, traffic: &Traffic) -> Result<P
     Ok(plugged)
 }
 
-/// What the kernel tells of interfaces, addresses, routes and these settings in the device's namespace.
+/// What the kernel reports of interfaces, addresses, routes and these settings in the device's namespace.
 fn told(rig: &Rig, settings: &[&str]) -> Result<String, RigError> {
     let device = rig.device();
     let mut text = format!("# uname -sr\n{}", device.run(&["uname", "-sr"])?);
@@ -165,8 +165,8 @@ fn introduce(opened: &Opened, flows: &flows::Flows) -> Result<(), Error> {
     Ok(())
 }
 
-/// Plugs the tester in. The kernel receives from the device's interfaces on the device's cores, in threads of its own: without
-/// them it would forward on the core of whoever sends, which is the tester.
+/// Plugs the tester in. The kernel receives from the device's interfaces on the device's cores, in threads of its own. Without them it
+/// would forward on the sender's core, which is the tester's.
 fn finish(rig: Rig, opened: Opened, flows: &flows::Flows, traffic: &Traffic) -> Result<Plugged, Error> {
     let mut plugged = rig.station(opened, flows, traffic)?;
     for interface in rig.device_ends() {

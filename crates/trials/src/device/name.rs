@@ -134,7 +134,7 @@ impl Name {
         }
     }
 
-    /// How many ports the tester has there, as far as the name tells.
+    /// How many ports the tester has there, as far as the name shows.
     pub(crate) fn ports(&self) -> Option<usize> {
         match self {
             Name::Own(_) => None,

@@ -60,7 +60,7 @@ impl Running {
         let (graph, build) = (self.graph.clone(), self.build.clone());
         let (built, wait) = mpsc::channel();
         let run = move || {
-            // What the device starts beside its workers inherits this core: it is not to wait for the tester's.
+            // Threads that the device starts in addition to its workers inherit this core: they are not to wait for the tester's.
             if let Some(first) = cores::all().first() {
                 core_affinity::set_for_current(*first);
             }

@@ -143,7 +143,7 @@ fn header_offset(element: &Element) -> Result<usize, Error> {
     })
 }
 
-/// Puts a filter between an element's first output and whatever comes behind it.
+/// Puts a filter between an element's first output and the elements behind it.
 fn insert(graph: &mut Graph, place: usize, filter: Filter) {
     let model = graph.elements[place].clone();
     let mut add = |what: &str, class: &str, config: String| {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why a run has no result, or not all of it. Campaigns of before told only the run and the cause.
+/// Why a run has no result, or not all of it. Earlier campaigns recorded only the run and the cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failed {
     /// Which, for people.

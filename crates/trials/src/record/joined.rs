@@ -51,7 +51,7 @@ pub(crate) fn run_name(
     format!("{}, {device}, {} bytes, {cores}{modifier}", test.trim_end(), sizes.join(", "))
 }
 
-/// How a run under a modifier is called, after a comma; nothing where a campaign tells of none.
+/// How a run under a modifier is called, after a comma; nothing where a campaign names none.
 pub(crate) fn with_modifier(name: &str) -> String {
     match name {
         "" => String::new(),
@@ -89,7 +89,7 @@ const SUITE: [(&str, &str, Rule); 8] = [
     ("RFC 2544 21", "16, 64, 256 and 1024", Rule::AllBursts),
 ];
 
-/// Sections whose demands are on runs under a modifier (RFC 2544 11): what tells that there was one.
+/// Sections whose demands are on runs under a modifier (RFC 2544 11): they show that there was one.
 const MODIFIERS: [(&str, &str); 4] = [
     ("broadcast frames", "RFC 2544 11.1"),
     ("management frames", "RFC 2544 11.2"),
@@ -238,7 +238,7 @@ fn unmodified<'a>(suite: &[Said<'a>]) -> Vec<Verdict<'a>> {
     plain.iter().map(own).chain(missed).collect()
 }
 
-/// Whether each test was repeated under each of RFC 2544's modifiers. What is done under other modifiers only is beside the suite.
+/// Whether each test was repeated under each of RFC 2544's modifiers. Runs under other modifiers only are outside the suite.
 fn repeated<'a>(suite: &[Said<'a>]) -> Vec<Verdict<'a>> {
     let is_under =
         |(run, clause): &Said<'_>| clause.met || MODIFIERS.iter().any(|(_, s)| has_section(run, s));
@@ -261,12 +261,12 @@ fn repeated<'a>(suite: &[Said<'a>]) -> Vec<Verdict<'a>> {
     if verdicts.is_empty() { any(suite) } else { verdicts }
 }
 
-/// By what suites are told apart.
+/// What distinguishes suites.
 fn suite(run: &Record) -> (String, usize) {
     (run.device().to_owned(), run.workers())
 }
 
-/// The test that a run does, whatever its modifiers.
+/// The test that a run does, without its modifiers.
 fn test(run: &Record) -> (String, String, Vec<usize>) {
     (run.command.clone(), without_modifiers(run.options()), run.sizes_asked())
 }
@@ -318,7 +318,7 @@ fn bursts(run: &Record) -> Vec<u64> {
     list.chain(of("burst")).filter_map(Value::as_u64).collect()
 }
 
-/// Whether a run's ledger tells of a section, or of a part of it.
+/// Whether a run's ledger has a section, or a part of it.
 fn has_section(run: &Record, section: &str) -> bool {
     let is =
         |told: &str| told.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -338,7 +338,7 @@ fn groups<T: Copy, K: PartialEq>(items: &[T], key: impl Fn(&T) -> K) -> Vec<Vec<
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// So many ways in which a demand was missed are told in short.
+/// So many ways in which a demand was missed are reported in short.
 const WAYS: usize = 4;
 
 /// A demand and its verdicts, of all runs that it is on.
@@ -397,7 +397,7 @@ fn missed(verdicts: Vec<Verdict<'_>>) -> Vec<(String, Vec<&Record>)> {
 /// So many runs are named one by one.
 const NAMED: usize = 4;
 
-/// What tells runs of a campaign apart.
+/// What distinguishes runs of a campaign.
 const AXES: [fn(&Record) -> String; 5] = [
     |run| format!("{} {}", run.procedure(), run.options()).trim_end().to_owned(),
     |run| run.device().to_owned(),
@@ -406,7 +406,7 @@ const AXES: [fn(&Record) -> String; 5] = [
     |run| with_modifier(run.modifier()).trim_start_matches(", ").to_owned(),
 ];
 
-/// Which of all runs these are, in short: by what tells them from the others, if that does, else by name. Nothing if they are all.
+/// Which of all runs these are, in short: by what distinguishes them from the others, if that does, else by name. Nothing if they are all.
 fn place(some: &[&Record], all: &[&Record]) -> String {
     let values = AXES.map(|axis| -> Vec<String> {
         groups(some, |run| axis(run)).iter().filter_map(|group| group.first().map(|run| axis(run))).collect()
@@ -417,7 +417,7 @@ fn place(some: &[&Record], all: &[&Record]) -> String {
     };
     let mut axes: Vec<usize> = (0..AXES.len()).collect();
     if tell(&axes) {
-        // What has most values is left out first, as far as the rest tells enough.
+        // The axis with most values is left out first, as long as the rest distinguishes the runs.
         let mut order = axes.clone();
         order.sort_by_key(|axis| std::cmp::Reverse(values[*axis].len()));
         for axis in order {
@@ -552,7 +552,7 @@ mod tests {
         let sizes = of(&few, "RFC 2544 9.1", "frames of");
         assert_eq!(sizes.deviation.as_deref(), Some("not measured: 1518 bytes: with networks"));
         assert_eq!((sizes.met_in.len(), sizes.deviated_in[0].runs.len()), (7, 6));
-        // All runs are told where each of them misses something; some are named where nothing else tells them.
+        // All runs are reported where each of them misses something; some are named where nothing else distinguishes them.
         let told = of(&few, "RFC 2544 20", "rate").deviation;
         assert!(told.is_some_and(|why| !why.contains("64 bytes")));
     }

@@ -64,7 +64,7 @@ pub(crate) struct TrialRow {
     pub(crate) intended: u64,
     pub(crate) sent: u64,
     pub(crate) received: u64,
-    /// These two are lower bounds: agents have told them, of a trial that was cut off.
+    /// These two are lower bounds: agents have reported them, of a trial that was cut off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) at_least: bool,
     pub(crate) lost: u64,
@@ -85,7 +85,7 @@ pub(crate) struct TrialRow {
     #[serde(default)]
     pub(crate) old: u64,
     pub(crate) foreign: u64,
-    /// Frames beside the test's that were due and not sent. Records of before have none.
+    /// Additional frames that were due and not sent. Earlier records have none.
     #[serde(default)]
     pub(crate) beside_unsent: u64,
     /// Questions of network management and what came of them; nothing if none was asked.
@@ -112,7 +112,7 @@ pub(crate) struct TrialRow {
     pub(crate) machines: BTreeMap<String, MachineRow>,
     /// Why it says nothing about the device.
     pub(crate) invalid: Option<String>,
-    /// It came to its end; whoever reads it later does not ask.
+    /// It came to its end; later readers do not ask.
     #[serde(skip)]
     pub(super) came_to_its_end: bool,
 }

@@ -78,7 +78,7 @@ mod tests {
         format!("{} {}", row[2].text, row[4].text)
     }
 
-    /// Runs of a campaign have one frame size each; a device that saw all sizes has seen them, whatever another one has.
+    /// Runs of a campaign have one frame size each; a device that saw all sizes has seen them, independent of other devices.
     #[test]
     fn sizes_are_those_of_all_runs_of_a_device() {
         let of = |device, sizes: &[usize]| sizes.iter().map(|size| run(device, *size)).collect::<Vec<_>>();

@@ -6,7 +6,7 @@ use super::tables::LIMITED;
 use super::{groups, rates, words, workers};
 use report::{Cell, Origin, Section, Table, digits};
 
-/// Latencies that are told beside rates.
+/// Latencies that are reported next to rates.
 const LATENCIES: [&str; 2] = ["latency_us.p50", "latency_us.p99"];
 
 /// A table for each test of each device that a campaign has done without a modifier and with one.
@@ -69,7 +69,7 @@ fn is_told(q: &Quantity) -> bool {
     is_rate || LATENCIES.iter().any(|what| q.label().ends_with(what))
 }
 
-/// Whether a quantity is called so, whoever was its limit.
+/// Whether a quantity is called so, independent of what limited it.
 fn is_of(q: &Quantity, label: &str) -> bool {
     q.label().replace("reached", "throughput") == label
 }

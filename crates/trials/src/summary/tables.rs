@@ -27,7 +27,7 @@ pub(super) fn results(records: &[Record], names: &Names) -> Section {
     Section { title: "All results".into(), tables, ..Section::default() }
 }
 
-/// A quantity of a group of records, of whatever size.
+/// A quantity of a group of records, of any size.
 type Named = (String, String);
 
 /// The quantities of these records, in the order in which they first come: label and unit.
@@ -56,7 +56,7 @@ fn caption(record: &Record, names: &Names) -> String {
     if who.is_empty() { format!("{}, {}", record.procedure(), record.device()) } else { who }
 }
 
-/// Whether a quantity is also told as a share of the link.
+/// Whether a quantity is also reported as a share of the link.
 fn has_share(group: &[&Record], label: &str, sizes: &[Option<usize>]) -> bool {
     let is_rate = |size: &Option<usize>| find(group, label, *size).is_some_and(rates::is_rate);
     group[0].number("link").is_some() && sizes.iter().any(is_rate)
@@ -67,7 +67,7 @@ fn share(record: &Record, found: Option<&Quantity>) -> Cell {
     share.map_or_else(|| Cell::new(""), |share| Cell::new(format!("{:.2}", 100.0 * share)))
 }
 
-/// Columns that fit beside each other.
+/// Columns that fit next to each other.
 const COLUMNS: usize = 8;
 
 /// Parts at the end of a name that say which of several values of one quantity it is.
@@ -270,7 +270,7 @@ pub(super) fn flows(records: &[Record], names: &Names) -> Section {
     }
 }
 
-/// A row for each flow that is told of a trial, and one for those that are not.
+/// A row for each flow that a trial reports, and one for the other flows.
 fn flow_rows(trial: &TrialRow) -> Vec<Vec<Cell>> {
     let begin = || {
         let rate = format!("{:.4}", trial.rate / 1e6);
@@ -306,7 +306,7 @@ const MACHINE: [&str; 10] = [
     "dropped/s",
 ];
 
-/// What the machines of a test did in each trial, as their agents told; a table for each device and procedure.
+/// What the machines of a test did in each trial, as their agents reported; a table for each device and procedure.
 pub(super) fn machines(records: &[Record], names: &Names) -> Section {
     let columns: Vec<(&str, Origin)> = MACHINE
         .iter()

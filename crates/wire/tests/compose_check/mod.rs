@@ -4,7 +4,7 @@
 use junctor_wire::compose::{compose, from_hex};
 use junctor_wire::fields::{First, changes, fields, hex, looks_like_ip};
 
-/// No panic, whatever is done with it; and what is made can be taken apart.
+/// No panic for any bytes; and what is made can be taken apart.
 pub fn check(bytes: &[u8]) {
     let of_ethernet = fields(bytes, First::Ethernet);
     let of_ip = fields(bytes, First::Ip);

@@ -167,7 +167,7 @@ fn a_batch_is_judged_as_its_packets_are() {
     let run = |burst: usize| {
         let run = Rig::text(&text).burst(burst).ready();
         let all = || {
-            // The first begins a connection of the second; later ones find no room, or refuse what others have begun.
+            // The first begins a connection of the second; later ones find no room, or refuse what others have started.
             let kinds = [
                 (2, "ip 10.0.1.2 to 192.0.2.1 / udp 1000 to 53"),
                 (2, "ip 10.0.1.2 to 192.0.2.1 / udp 1000 to 53"),

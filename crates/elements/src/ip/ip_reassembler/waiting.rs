@@ -6,7 +6,7 @@ use packet::{HEADROOM, Packet};
 
 use super::super::{ecn, set_ip_checksum};
 
-/// What a waiting packet costs beside its bytes.
+/// What a waiting packet costs in addition to its bytes.
 const OVERHEAD: usize = 40;
 
 /// What fragments of one packet have in common: addresses, and identification and protocol in one (RFC 791, 3.2).

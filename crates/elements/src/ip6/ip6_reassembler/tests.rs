@@ -183,7 +183,7 @@ fn time_runs_out() {
     let run = Rig::text(text)
         .packets(vec![first, fragment(1, 24, 8, true), fragment(2, 8, 8, true), fragment(2, 24, 8, true)])
         .run();
-    // Of packet 2 the first fragment never came, so nobody is told.
+    // Of packet 2 the first fragment never came, so no error is sent.
     assert_eq!((run.bytes("o1"), run.drops("e")), (vec![want], vec![(Reason::ReassemblyTimeout, 3)]));
     assert_eq!(run.out("o0").len() + run.out("o2").len(), 0);
 }

@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(shown("not '0123456789abcdef' (it"), [KEY]);
         let why = Rig::new(&format!("IPsecDES({KEY}, 1, {KEY}, {KEY})")).errors().join(" ");
         assert!(why.contains("ENCRYPT should be a whole number, not '***'") && !why.contains(KEY), "{why}");
-        // Bytes without marks could not be told from words.
+        // Bytes without marks could not be distinguished from words.
         assert_eq!(Rig::new("IPsecDES(1, zyxwvuts)").errors().len(), 1);
         Rig::new("IPsecDES(1, \"zyxwvuts\")").run();
         let mut run = Rig::new(&format!("IPsecDES(1, KEY {KEY})")).run();

@@ -166,7 +166,8 @@ fn no_number_is_used_twice_whatever_changes() {
     follow(Rig::text("Idle -> Discard;"), &steps);
 }
 
-/// Both ends of a tunnel in one router have one SPI and key for each direction. Whatever their elements are called next, no number is used twice, and nothing passes twice.
+/// Both ends of a tunnel in one router have one SPI and key for each direction. Under any later names of their elements, no number is
+/// used twice, and nothing passes twice.
 #[test]
 fn both_ends_may_get_other_names() {
     let both = |a: &str, b: &str| {

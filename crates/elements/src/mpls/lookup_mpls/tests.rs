@@ -109,7 +109,7 @@ fn a_label_is_popped_by_the_models_of_rfc_3443() {
     let (to4, to6) = (|ttl| labelled(&[(16, ttl)], &four(20)), |ttl| labelled(&[(16, ttl)], &six(20)));
     check(&php("uniform"), to4(10), "o1", &[], 9, EtherType::IPV4);
     check(&php("uniform"), to6(10), "o1", &[], 9, EtherType::IPV6);
-    // A TTL never grows, whatever the label said.
+    // A TTL never grows, even if the label's is higher.
     check(&php("uniform"), to4(64), "o1", &[], 20, EtherType::IPV4);
     check(&php("pipe"), to4(10), "o1", &[], 20, EtherType::IPV4);
     check(&php("short-pipe"), to6(10), "o1", &[], 20, EtherType::IPV6);
@@ -182,7 +182,7 @@ fn every_drop_has_its_reason() {
     check("20 lookup, DEPTH 2", labelled(&[(20, 9), (20, 9), (20, 9)], &four(9)), Reason::LabelStackTooDeep);
 }
 
-/// Flows of UDP over IPv4, told apart by source ports, below these labels.
+/// Flows of UDP over IPv4, distinguished by source ports, below these labels.
 fn flows(label: u32, count: u16) -> Vec<Packet> {
     let flow = |port: u16| {
         let mut bytes = four(9);

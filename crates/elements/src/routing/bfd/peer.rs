@@ -234,7 +234,7 @@ fn auth([kind, key, secret]: [&str; 3]) -> Result<Auth, String> {
             "AUTH's kind must be none, or one of {names}, then the key's number and the secret, not '{kind}'"
         )
     })?;
-    // Whoever mixes up key and secret must not find the secret in a log.
+    // A user who mixes up key and secret must not find the secret in a log.
     let key_id = key.parse().map_err(|_| "AUTH's key must lie between 0 and 255")?;
     if secret == HIDDEN {
         return Err(format!("{HIDDEN} stands for a secret that is not shown: write the secret itself"));

@@ -24,7 +24,7 @@ pub(super) struct World {
     pub objects: HashMap<u32, Object, Hasher>,
     /// The VRFs of tables other than 0, and the numbers of their tables here.
     tables: HashMap<u8, Table>,
-    /// Neighbours that do not answer, whatever the control plane knows of them.
+    /// Neighbours that do not answer, even if the control plane knows them.
     pub down: Down,
     /// Hops of all objects.
     hops: usize,

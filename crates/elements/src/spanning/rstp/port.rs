@@ -178,7 +178,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port whose machines have all just begun (BEGIN).
+    /// A port whose machines have all just started (BEGIN).
     pub(super) fn new(number: u16, config: PortConfig, bridge: &BridgeConfig) -> Port {
         let id = BridgeId { priority: bridge.priority, address: bridge.address };
         let own =

@@ -26,7 +26,7 @@ impl Vector {
         }
     }
 
-    /// Whether both were said by the same port of the same bridge, whatever its priority (17.6).
+    /// Whether both were said by the same port of the same bridge, of any priority (17.6).
     pub(super) fn same_sender(&self, other: &Vector) -> bool {
         let number = |vector: &Vector| (vector.bridge.address, vector.port & 0xfff);
         number(self) == number(other)

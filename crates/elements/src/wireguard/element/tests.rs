@@ -44,7 +44,7 @@ fn run(run: Run, seconds: u64) -> Run {
     run.run_for(Duration::from_secs(seconds))
 }
 
-/// The router after a handshake, which a packet has begun.
+/// The router after a handshake that a packet started.
 fn shaken(text: &str) -> Run {
     let run = run(Rig::text(text).inputs(&[&four(1)]).ready(), 1);
     assert_eq!(run.drops("a"), []);

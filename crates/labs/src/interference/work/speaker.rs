@@ -39,7 +39,7 @@ fn open(own_as: u16, id: Ipv4Addr) -> Vec<u8> {
     message(OPEN, &body)
 }
 
-/// Origin, path and next hop of a group of routes. The path tells groups apart.
+/// Origin, path and next hop of a group of routes. The path distinguishes groups.
 fn attributes(own_as: u16, group: usize, next_hop: Ipv4Addr) -> Vec<u8> {
     let path = [own_as, 64_000 + (group % 16) as u16, 63_000 + (group / 16) as u16];
     let mut bytes = vec![0x40, 1, 1, 0];

@@ -15,7 +15,7 @@ struct Drain {
     got: UnsafeCell<Vec<u32>>,
 }
 
-// SAFETY: whoever has it, has it alone.
+// SAFETY: its holder has it alone.
 unsafe impl Send for Drain {}
 
 impl Drain {

@@ -56,7 +56,7 @@ fn measure() -> Option<bool> {
     for round in 0..16 {
         let start = Instant::now();
         for _ in 0..16 {
-            // SAFETY: whoever has AVX-512 has the instructions of both, and nobody changes the table.
+            // SAFETY: a processor with AVX-512 has the instructions of both, and nobody changes the table.
             unsafe {
                 match round % 2 {
                     0 => walk.batches_avx2(black_box(&addrs), &mut out),
@@ -79,7 +79,7 @@ fn measure() -> Option<bool> {
 #[target_feature(enable = "avx512f")]
 unsafe fn slots(walk: &Walk, lanes: __mmask16, addrs: __m512i) -> __m512i {
     let mut slots = _mm512_setzero_si512();
-    // SAFETY: the high halves of addresses number the slots there are. Whatever the compiler knows of memory it forgets here, as at
+    // SAFETY: the high halves of addresses number the slots there are. The compiler forgets all that it knows of memory here, as at
     // an atomic load; what else is assumed of the instruction stands in the module's text.
     unsafe {
         asm!(

@@ -44,7 +44,7 @@ pub struct BucketPlace {
 }
 
 impl BucketPlace {
-    /// A number that tells keys apart. Its low bits are well mixed.
+    /// A number that distinguishes keys. Its low bits are well mixed.
     #[inline]
     pub fn mix(&self) -> u64 {
         self.want ^ u64::from(self.bucket)

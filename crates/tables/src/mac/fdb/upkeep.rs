@@ -132,7 +132,7 @@ impl Fdb {
     fn advance_in(&self, up: &mut Upkeep, now_ns: u64, most: u64) {
         let (before, target) = (up.tick, up.tick_at(now_ns));
         if target.saturating_sub(up.tick) > AGEING_TICKS {
-            // All that was learned is too old. That is said at once, whatever the table holds; the places are swept as time goes on.
+            // All that was learned is too old. That takes effect at once for a table of any size; the places are swept as time goes on.
             up.tick = target;
             for port in 0..self.common.current.len() {
                 self.flush_in(up, port);
@@ -425,7 +425,7 @@ impl Fdb {
         }
     }
 
-    /// Sets an entry that stays until it is removed, whatever frames say. False if there is no room, or no such port.
+    /// Sets an entry that stays until it is removed, regardless of frames. False if there is no room, or no such port.
     pub fn insert_static(&self, mac: Mac, vlan: u16, port: usize) -> bool {
         let mut up = self.up();
         let Some(handle) = up.statics.get(port).copied() else { return false };
@@ -456,7 +456,7 @@ impl Fdb {
         })
     }
 
-    /// Enters a key with this payload, whatever there was of it.
+    /// Enters a key with this payload, in place of any earlier one.
     fn put(&self, key: FdbKey, payload: u32) -> bool {
         let place = self.layout.place(key.0);
         let places = [place, self.layout.other(place)];

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// A dead neighbour that is sent to a lot, beside one that is about to answer.
+/// A dead neighbour that is sent to a lot, next to one that is about to answer.
 #[test]
 fn a_flood_does_not_drop_the_modest() {
     let mut table = Neighbours::new(Config { capacity: 100, ..Config::default() }, 0);

@@ -6,7 +6,7 @@ use super::*;
 /// What a device saw of a frame: its first byte, and when.
 type Seen = Arc<Mutex<Vec<(u8, u64)>>>;
 
-/// Forwards the test's frames, and notes all; those beside begin with 0xfa to 0xff.
+/// Forwards the test's frames, and notes all; additional frames begin with 0xfa to 0xff.
 fn noting(seen: &Seen) -> impl FnMut(In) -> Out + Send + 'static {
     let seen = seen.clone();
     move |frame: In| {
@@ -20,8 +20,7 @@ fn extra(first: &[u8], every: Every) -> Extra {
     Extra { frames: first.iter().map(|first| vec![*first; 60]).collect(), every }
 }
 
-/// What was seen since it was asked last: the frames beside the test's, each with how many nanoseconds after the first of the test's it
-/// came.
+/// The additional frames that were seen since the last call, each with how many nanoseconds after the first of the test's it came.
 fn beside(seen: &Seen) -> Vec<(u8, i128)> {
     let all = std::mem::take(&mut *seen.lock().expect("not poisoned"));
     let (_, first) = *all.iter().find(|(first, _)| *first < 0xfa).expect("a frame of the test");

@@ -8,7 +8,7 @@ use super::MILLISECOND;
 use super::faulty::*;
 use crate::search::stream::Step;
 
-/// A treatment that each frame has by what it says of itself, whatever else comes between.
+/// A treatment of each frame that depends only on its own contents, not on other frames.
 fn by_sequence() -> impl FnMut(In) -> Out + Send {
     let mut held = [None, None];
     move |mut frame: In| {
@@ -76,7 +76,7 @@ fn posts_see_together_what_one_station_sees() {
             job.order.grace = Some(Duration::from_secs(1_000_000));
             job.order.bin = Some(MILLISECOND * 5);
             job.order.sampling = Some(Sampling::all(1000, DELAYS_MAX));
-            // Told that it is over, a post still takes twice as many frames as there are.
+            // Informed that the trial is over, a post still takes twice as many frames as there are.
             job.stragglers = Some(MILLISECOND);
             station.carry_out(job).expect("a trial")
         };
@@ -195,7 +195,7 @@ fn of_what_others_were_to_do_is_told_what_they_saw_or_said_last() {
             seen.at_least && (1..intended).contains(&sent) && received <= sent,
             "{lost:?}: {sent} {received}"
         );
-        // What arrives is not counted while frames are sent, and so not told before the end.
+        // Arriving frames are not counted while frames are sent, and so not reported before the end.
         assert_eq!(received > 0, lost != Some(1), "{lost:?}: {sent} {received}");
         assert_eq!(worth, Err(if lost.is_some() { "it is lost" } else { "it is gone" }.to_owned()));
     }

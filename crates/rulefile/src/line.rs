@@ -5,13 +5,15 @@ use lang::Span;
 
 /// A word and where it stands.
 #[derive(Clone, Debug)]
-pub(super) struct Word {
+pub struct Word {
     /// Its text, without quotes.
-    pub(super) text: String,
-    pub(super) is_quoted: bool,
+    pub text: String,
+    /// Whether it stood in quotes.
+    pub is_quoted: bool,
     /// Whether its quote does not end.
-    pub(super) is_open: bool,
-    pub(super) span: Span,
+    pub is_open: bool,
+    /// Its place.
+    pub span: Span,
     /// The words that it was put together from, where lists go on behind a comma and a space.
     pieces: Vec<(String, Span)>,
 }
@@ -22,7 +24,7 @@ impl Word {
     }
 
     /// The same word with another text.
-    pub(super) fn with_text(&self, text: &str) -> Word {
+    pub fn with_text(&self, text: &str) -> Word {
         Word::new(text, self.is_quoted, self.span)
     }
 
@@ -34,7 +36,7 @@ impl Word {
     }
 
     /// The parts between commas.
-    pub(super) fn parts(&self) -> impl Iterator<Item = Word> + '_ {
+    pub fn parts(&self) -> impl Iterator<Item = Word> + '_ {
         self.pieces.iter().flat_map(move |(text, span)| {
             let mut at = span.start + u32::from(self.is_quoted);
             text.split(',').filter_map(move |part| {
@@ -49,17 +51,18 @@ impl Word {
 
 /// A line: at least one word.
 #[derive(Debug)]
-pub(super) struct Line {
-    pub(super) words: Vec<Word>,
+pub struct Line {
+    /// Its words.
+    pub words: Vec<Word>,
     /// From the first word to the last.
-    pub(super) span: Span,
+    pub span: Span,
     /// Counted from 1.
-    pub(super) number: u32,
+    pub number: u32,
 }
 
 impl Line {
     /// Its words, each after one space.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let words = self.words.iter().map(|word| match word.is_quoted {
             true => format!("\"{}\"", word.text),
             false => word.text.clone(),
@@ -69,7 +72,7 @@ impl Line {
 }
 
 /// All lines that are not empty.
-pub(super) fn lines(text: &str, file: u32) -> Vec<Line> {
+pub fn lines(text: &str, file: u32) -> Vec<Line> {
     let mut all = Vec::new();
     let mut words: Vec<Word> = Vec::new();
     let (mut start, mut first) = (0, 1);

@@ -2,7 +2,7 @@
 //! Names for numbers: protocols, ports, ICMP types.
 
 /// Protocols (IANA, *Protocol Numbers*).
-pub(crate) const PROTOCOLS: &[(&str, u8)] = &[
+pub const PROTOCOLS: &[(&str, u8)] = &[
     ("icmp", 1),
     ("igmp", 2),
     ("ipip", 4),
@@ -64,7 +64,7 @@ const PORTS: &[(&str, u16)] = &[
 ];
 
 /// ICMP types (IANA, *ICMP Parameters*).
-pub(crate) const ICMP_TYPES: &[(&str, u8)] = &[
+pub const ICMP_TYPES: &[(&str, u8)] = &[
     ("echo-reply", 0),
     ("unreachable", 3),
     ("redirect", 5),
@@ -78,7 +78,7 @@ pub(crate) const ICMP_TYPES: &[(&str, u8)] = &[
 ];
 
 /// ICMPv6 types (IANA, *ICMPv6 Parameters*).
-pub(crate) const ICMP6_TYPES: &[(&str, u8)] = &[
+pub const ICMP6_TYPES: &[(&str, u8)] = &[
     ("unreachable", 1),
     ("packet-too-big", 2),
     ("time-exceeded", 3),
@@ -106,12 +106,12 @@ pub fn protocol(text: &str) -> Option<u8> {
 }
 
 /// A port by name or number.
-pub(crate) fn port(text: &str) -> Option<u16> {
+pub fn port(text: &str) -> Option<u16> {
     named(PORTS, text)
 }
 
 /// A type of ICMP by name or number.
-pub(crate) fn icmp_type(six: bool, text: &str) -> Option<u8> {
+pub fn icmp_type(six: bool, text: &str) -> Option<u8> {
     named(if six { ICMP6_TYPES } else { ICMP_TYPES }, text)
 }
 
@@ -122,6 +122,6 @@ pub fn protocol_name(number: u8) -> String {
 }
 
 /// Names of ports, for suggestions.
-pub(crate) fn port_names() -> impl Iterator<Item = &'static str> {
+pub fn port_names() -> impl Iterator<Item = &'static str> {
     PORTS.iter().map(|(name, _)| *name)
 }

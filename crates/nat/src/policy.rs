@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a file about address translation says, without its text.
+
+use std::net::Ipv4Addr;
+
+/// The protocol number of ICMP.
+pub const ICMP: u8 = 1;
+/// The protocol number of TCP.
+pub const TCP: u8 = 6;
+/// The protocol number of UDP.
+pub const UDP: u8 = 17;
+
+/// Addresses from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Range {
+    /// The first.
+    pub first: u32,
+    /// The last.
+    pub last: u32,
+}
+
+impl Range {
+    /// Whether an address is in it.
+    #[inline]
+    pub fn holds(self, address: u32) -> bool {
+        self.first <= address && address <= self.last
+    }
+
+    /// Whether it has an address in common with another one.
+    pub fn meets(self, other: Range) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+
+    /// How many addresses.
+    pub fn count(self) -> u64 {
+        u64::from(self.last - self.first) + 1
+    }
+}
+
+/// The address at this place of some ranges.
+pub fn nth(ranges: &[Range], mut at: u64) -> Option<u32> {
+    for range in ranges {
+        match at.checked_sub(range.count()) {
+            None => return Some(range.first + at as u32),
+            Some(rest) => at = rest,
+        }
+    }
+    None
+}
+
+/// The place of an address in some ranges.
+pub fn place(ranges: &[Range], address: u32) -> Option<u64> {
+    let mut before = 0;
+    for range in ranges {
+        if range.holds(address) {
+            return Some(before + u64::from(address - range.first));
+        }
+        before += range.count();
+    }
+    None
+}
+
+/// How a subscriber gets ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// Any free port of its outside address, chosen at random (RFC 6056).
+    Random,
+    /// In blocks of so many ports; a subscriber has at most so many blocks (RFC 6888, REQ-14).
+    Blocks {
+        /// Ports of a block.
+        size: u16,
+        /// Blocks of a subscriber.
+        most: u16,
+    },
+    /// Address and ports follow from the inside address (RFC 7422).
+    Deterministic,
+}
+
+/// Inside addresses that are translated, and to what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// The inside addresses: each is a subscriber.
+    pub inside: Vec<Range>,
+    /// The outside addresses.
+    pub pool: Vec<Range>,
+    /// The first and the last outside port.
+    pub ports: (u16, u16),
+    /// How they are given.
+    pub allocation: Allocation,
+    /// Sessions that a subscriber may have at a time.
+    pub sessions_max: u32,
+    /// Outside ports that a subscriber may have at a time, for each protocol.
+    pub ports_max: u32,
+    /// Its line in the file.
+    pub line: u32,
+    /// Its text.
+    pub text: String,
+}
+
+impl Translation {
+    /// Whether it is for an inside address.
+    pub fn is_for(&self, inside: u32) -> bool {
+        self.inside.iter().any(|range| range.holds(inside))
+    }
+
+    /// How many ports an outside address has.
+    pub fn width(&self) -> u32 {
+        u32::from(self.ports.1 - self.ports.0) + 1
+    }
+
+    /// Of a deterministic one: the outside address of a subscriber, with the first and the last of its ports.
+    pub fn determined(&self, inside: u32) -> Option<(u32, (u16, u16))> {
+        let at = place(&self.inside, inside)?;
+        let each = self.share();
+        let address = nth(&self.pool, at / each)?;
+        let size = u64::from(self.width()) / each;
+        let first = u64::from(self.ports.0) + at % each * size;
+        (size > 0).then_some((address, (first as u16, (first + size - 1) as u16)))
+    }
+
+    /// How many subscribers share an outside address of a deterministic one.
+    pub fn share(&self) -> u64 {
+        let count = |ranges: &[Range]| ranges.iter().map(|range| range.count()).sum::<u64>();
+        count(&self.inside).div_ceil(count(&self.pool).max(1)).max(1)
+    }
+}
+
+/// Outside ports that lead to an inside host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forward {
+    /// TCP or UDP.
+    pub protocol: u8,
+    /// The outside address.
+    pub outside: u32,
+    /// The first and the last outside port.
+    pub ports: (u16, u16),
+    /// The inside address.
+    pub inside: u32,
+    /// The inside port that the first one leads to.
+    pub port: u16,
+    /// Its line in the file.
+    pub line: u32,
+    /// Its text.
+    pub text: String,
+}
+
+/// Inside addresses that have outside addresses of their own, one by one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Static {
+    /// The inside addresses.
+    pub inside: Range,
+    /// As many outside addresses.
+    pub outside: Range,
+    /// Its line in the file.
+    pub line: u32,
+    /// Its text.
+    pub text: String,
+}
+
+/// What is not translated: packets from here to there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exemption {
+    /// Sources.
+    pub from: Vec<Range>,
+    /// Destinations.
+    pub to: Vec<Range>,
+}
+
+/// Who may send to an inside host by the outside address and port that it has (RFC 4787, 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// Everyone.
+    EndpointIndependent,
+    /// The addresses that it has sent to.
+    AddressDependent,
+    /// The addresses and ports that it has sent to.
+    AddressAndPortDependent,
+}
+
+impl Filter {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Filter); 3] = [
+        ("endpoint-independent", Filter::EndpointIndependent),
+        ("address-dependent", Filter::AddressDependent),
+        ("address-and-port-dependent", Filter::AddressAndPortDependent),
+    ];
+}
+
+pub(crate) const SECOND: u64 = 1_000_000_000;
+
+/// How long sessions may be idle, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// TCP that both sides have agreed on (RFC 5382, REQ-5).
+    pub tcp: u64,
+    /// TCP before, and after its end (RFC 5382, REQ-5; RFC 7857, 2).
+    pub tcp_transitory: u64,
+    /// UDP (RFC 4787, REQ-5).
+    pub udp: u64,
+    /// ICMP queries (RFC 5508, REQ-2).
+    pub icmp: u64,
+    /// Other protocols.
+    pub other: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            tcp: 7440 * SECOND,
+            tcp_transitory: 240 * SECOND,
+            udp: 300 * SECOND,
+            icmp: 60 * SECOND,
+            other: 600 * SECOND,
+        }
+    }
+}
+
+impl Timeouts {
+    /// The names of all times.
+    pub const NAMES: [&'static str; 5] = ["tcp", "tcp-transitory", "udp", "icmp", "other"];
+
+    /// The time of that name.
+    pub fn named(&mut self, name: &str) -> Option<&mut u64> {
+        Some(match name {
+            "tcp" => &mut self.tcp,
+            "tcp-transitory" => &mut self.tcp_transitory,
+            "udp" => &mut self.udp,
+            "icmp" => &mut self.icmp,
+            "other" => &mut self.other,
+            _ => return None,
+        })
+    }
+}
+
+/// What a file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Who is translated to what; the first one that is for an address decides.
+    pub translations: Vec<Translation>,
+    /// Addresses one by one.
+    pub statics: Vec<Static>,
+    /// Outside ports that lead inside.
+    pub forwards: Vec<Forward>,
+    /// What is left alone.
+    pub exemptions: Vec<Exemption>,
+    /// Who may send inward.
+    pub filter: Filter,
+    /// How long sessions may be idle.
+    pub timeouts: Timeouts,
+    /// Sessions at most.
+    pub sessions: usize,
+}
+
+impl Policy {
+    /// The translation of an inside address, by number.
+    pub fn translation(&self, inside: u32) -> Option<usize> {
+        self.translations.iter().position(|translation| translation.is_for(inside))
+    }
+
+    /// Whether packets from here to there are left alone.
+    pub fn is_exempt(&self, source: u32, destination: u32) -> bool {
+        let any = |ranges: &[Range], address| ranges.iter().any(|range| range.holds(address));
+        self.exemptions.iter().any(|exemption| any(&exemption.from, source) && any(&exemption.to, destination))
+    }
+
+    /// The outside address that an inside one has for itself.
+    #[inline]
+    pub fn static_outside(&self, inside: u32) -> Option<u32> {
+        let found = self.statics.iter().find(|one| one.inside.holds(inside))?;
+        Some(found.outside.first + (inside - found.inside.first))
+    }
+
+    /// The inside address that has an outside one for itself.
+    #[inline]
+    pub fn static_inside(&self, outside: u32) -> Option<u32> {
+        let found = self.statics.iter().find(|one| one.outside.holds(outside))?;
+        Some(found.inside.first + (outside - found.outside.first))
+    }
+
+    /// All outside addresses, in ascending order without repeats.
+    pub fn outside(&self) -> Vec<Range> {
+        let pools = self.translations.iter().flat_map(|translation| translation.pool.iter().copied());
+        let forwards = self.forwards.iter().map(|one| Range { first: one.outside, last: one.outside });
+        let mut all: Vec<Range> =
+            pools.chain(forwards).chain(self.statics.iter().map(|one| one.outside)).collect();
+        all.sort_unstable();
+        let mut kept: Vec<Range> = Vec::new();
+        for range in all {
+            match kept.last_mut() {
+                Some(before) if range.first <= before.last.saturating_add(1) => {
+                    before.last = before.last.max(range.last);
+                }
+                _ => kept.push(range),
+            }
+        }
+        kept
+    }
+}
+
+/// A range as it is written.
+pub fn range_text(range: Range) -> String {
+    let Range { first, last } = range;
+    if first == last {
+        return Ipv4Addr::from(first).to_string();
+    }
+    format!("{}-{}", Ipv4Addr::from(first), Ipv4Addr::from(last))
+}

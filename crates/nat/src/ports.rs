@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ports of an outside address: which are free?
+//!
+//! A bit for each port and protocol: 8 kB for each protocol that is in use. Finding a free port looks at 1,024 words at most, however few
+//! are free.
+
+use fastrand::Rng;
+
+const WORDS: usize = 1 << 10;
+
+/// Ports of one protocol.
+#[derive(Clone, Debug)]
+struct Bits {
+    used: Box<[u64; WORDS]>,
+    count: u32,
+}
+
+impl Bits {
+    fn new() -> Bits {
+        Bits { used: Box::new([0; WORDS]), count: 0 }
+    }
+
+    fn has(&self, port: u16) -> bool {
+        self.used[usize::from(port >> 6)] >> (port & 63) & 1 == 1
+    }
+
+    fn set(&mut self, port: u16, is_used: bool) {
+        let (word, bit) = (&mut self.used[usize::from(port >> 6)], 1u64 << (port & 63));
+        if (*word & bit != 0) != is_used {
+            *word ^= bit;
+            self.count = if is_used { self.count + 1 } else { self.count - 1 };
+        }
+    }
+}
+
+/// The ports of an address.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PortSpace {
+    /// By [`Kind`].
+    bits: [Option<Bits>; 3],
+}
+
+/// Protocols whose ports are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Tcp,
+    Udp,
+    /// Identifiers of queries.
+    Icmp,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::Tcp, Kind::Udp, Kind::Icmp];
+
+    pub(crate) fn of(protocol: u8) -> Option<Kind> {
+        match protocol {
+            crate::policy::TCP => Some(Kind::Tcp),
+            crate::policy::UDP => Some(Kind::Udp),
+            crate::policy::ICMP => Some(Kind::Icmp),
+            _ => None,
+        }
+    }
+}
+
+/// Ports with these bits of a word are even, or odd.
+const EVEN: u64 = 0x5555_5555_5555_5555;
+
+impl PortSpace {
+    fn bits(&mut self, kind: Kind) -> &mut Bits {
+        self.bits[kind as usize].get_or_insert_with(Bits::new)
+    }
+
+    /// Whether a port is in use.
+    pub(crate) fn is_used(&self, kind: Kind, port: u16) -> bool {
+        self.bits[kind as usize].as_ref().is_some_and(|bits| bits.has(port))
+    }
+
+    /// Takes a port that is known to be free, or is taken already.
+    pub(crate) fn take(&mut self, kind: Kind, port: u16) {
+        self.bits(kind).set(port, true);
+    }
+
+    /// Gives a port back.
+    pub(crate) fn free(&mut self, kind: Kind, port: u16) {
+        self.bits(kind).set(port, false);
+    }
+
+    /// How many ports are in use.
+    pub(crate) fn used(&self, kind: Kind) -> u32 {
+        self.bits[kind as usize].as_ref().map_or(0, |bits| bits.count)
+    }
+
+    /// Takes a free port of a range, of the wanted one's parity if there is one (RFC 4787, REQ-4).
+    pub(crate) fn take_any(
+        &mut self,
+        kind: Kind,
+        range: (u16, u16),
+        wanted: u16,
+        rng: &mut Rng,
+    ) -> Option<u16> {
+        let bits = self.bits(kind);
+        let parity = if wanted % 2 == 0 { EVEN } else { !EVEN };
+        let start = rng.u16(range.0..=range.1);
+        let port = find(bits, range, start, parity).or_else(|| find(bits, range, start, u64::MAX))?;
+        bits.set(port, true);
+        Some(port)
+    }
+
+    /// Whether no port of a range is in use, for any protocol.
+    pub(crate) fn is_free(&self, range: (u16, u16)) -> bool {
+        let words = usize::from(range.0 >> 6)..=usize::from(range.1 >> 6);
+        self.bits.iter().flatten().all(|bits| {
+            words.clone().all(|word| bits.used[word] & mask(word, range) == 0)
+        })
+    }
+}
+
+/// The bits of a word that belong to a range.
+fn mask(word: usize, (low, high): (u16, u16)) -> u64 {
+    let first = (word << 6) as u32;
+    let from = u32::from(low).saturating_sub(first).min(63);
+    let to = (u32::from(high) - first).min(63);
+    if u32::from(low) > first + 63 { 0 } else { (u64::MAX << from) & (u64::MAX >> (63 - to)) }
+}
+
+/// The first free port from `start` on, going round in the range, among the bits of `parity`.
+fn find(bits: &Bits, range: (u16, u16), start: u16, parity: u64) -> Option<u16> {
+    let (low, high) = (usize::from(range.0 >> 6), usize::from(range.1 >> 6));
+    let first = usize::from(start >> 6);
+    let free = |word: usize, of: (u16, u16)| !bits.used[word] & mask(word, of) & parity;
+    let port = |word: usize, free: u64| (free != 0).then(|| (word << 6) as u16 + free.trailing_zeros() as u16);
+    let from_start = port(first, free(first, (start, range.1)));
+    let after = || (first + 1..=high).find_map(|word| port(word, free(word, range)));
+    let before = || (low..=first).find_map(|word| port(word, free(word, range)));
+    from_start.or_else(after).or_else(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_port_of_a_range_is_given_once(low in 0u16..3000, more in 0u16..700, wanted in any::<u16>(), seed in any::<u64>()) {
+            let (range, mut rng) = ((low, low + more), Rng::with_seed(seed));
+            let mut space = PortSpace::default();
+            let mut given = std::collections::BTreeSet::new();
+            let same = |port: u16| port % 2 == wanted % 2;
+            let count = usize::from(more) + 1;
+            let alike = (range.0..=range.1).filter(|port| same(*port)).count();
+            for n in 0..count {
+                let port = space.take_any(Kind::Udp, range, wanted, &mut rng).expect("some are free");
+                prop_assert!(range.0 <= port && port <= range.1);
+                prop_assert_eq!(same(port), n < alike, "ports of the same parity come first");
+                prop_assert!(given.insert(port));
+            }
+            prop_assert_eq!(space.take_any(Kind::Udp, range, wanted, &mut rng), None);
+            prop_assert_eq!(space.used(Kind::Udp), count as u32);
+            prop_assert!(!space.is_free(range) && space.used(Kind::Tcp) == 0);
+            given.iter().for_each(|port| space.free(Kind::Udp, *port));
+            prop_assert!(space.is_free(range));
+        }
+
+        #[test]
+        fn a_range_is_free_if_each_of_its_ports_is(low in any::<u16>(), more in 0u16..200, used in any::<u16>()) {
+            let range = (low, low.saturating_add(more));
+            let mut space = PortSpace::default();
+            space.take(Kind::Tcp, used);
+            prop_assert_eq!(space.is_free(range), !(range.0..=range.1).contains(&used));
+        }
+    }
+
+    #[test]
+    fn the_last_port_is_given_too() {
+        let (mut space, mut rng) = (PortSpace::default(), Rng::with_seed(1));
+        let all: Vec<Option<u16>> =
+            (0..3).map(|_| space.take_any(Kind::Icmp, (65534, 65535), 1, &mut rng)).collect();
+        assert_eq!(all, [Some(65535), Some(65534), None]);
+    }
+}

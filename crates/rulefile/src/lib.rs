@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What rule files of firewalls and address translation have in common: lines of words, addresses, names, times, and messages about mistakes.
+//!
+//! A file has a statement in each line. `#` begins a remark. A line that ends with a comma or a backslash goes on in the next one.
+//!
+//! ```
+//! use junctor_rulefile::{Faults, lines, time_ns};
+//!
+//! let lines = lines("timeout udp 2m # minutes", 0);
+//! assert_eq!(lines[0].words.len(), 3);
+//! assert_eq!(time_ns(&lines[0].words[2].text), Some(120_000_000_000));
+//! let mut faults = Faults::new("E0601");
+//! faults.unknown(&lines[0].words[1], "timeout", ["tcp", "udp-single"].into_iter());
+//! assert_eq!(faults.errors(), 1);
+//! ```
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod faults;
+mod line;
+pub mod names;
+
+use std::path::Path;
+
+pub use addresses::{AddressRange, Addresses};
+pub use faults::Faults;
+pub use line::{Line, Word, lines};
+
+/// Bytes of a rule file, and of a file with members of a set, at most.
+pub const FILE_MAX: u64 = 64 << 20;
+
+/// A file's text, if it has no more than [`FILE_MAX`] bytes.
+///
+/// # Errors
+/// It cannot be read, or is too long.
+pub fn bounded(path: &Path) -> Result<String, String> {
+    let said = |why: &dyn std::fmt::Display| format!("cannot read '{}': {why}", path.display());
+    let length = std::fs::metadata(path).map_err(|e| said(&e))?.len();
+    if length > FILE_MAX {
+        return Err(said(&format_args!("it has {length} bytes, more than {FILE_MAX}")));
+    }
+    let bytes = std::fs::read(path).map_err(|e| said(&e))?;
+    String::from_utf8(bytes).map_err(|e| said(&e.utf8_error()))
+}
+
+/// A time such as `30s`, `5m` or `1.5h`; seconds where there is no unit.
+pub fn time_ns(text: &str) -> Option<u64> {
+    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let number: f64 = text[..at].parse().ok()?;
+    let unit = match &text[at..] {
+        "ms" => 1e6,
+        "" | "s" | "sec" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
+        "d" => 86_400e9,
+        _ => return None,
+    };
+    let time = number * unit;
+    (1e6..=86_400e9 * 365.0).contains(&time).then_some(time as u64)
+}
