@@ -56,8 +56,9 @@ pub(crate) struct Args {
 #[group(id = "trial", multiple = false)]
 struct Trial {
     /// Try this packet: headers from the outside in, separated by slashes, such as 'eth A to B / vlan 5 / ip A to B ttl 9 / udp 1 to 2 / payload 20'. Others: arp, ip6, tcp,
-    /// icmp, icmp6, hex. Settings: vlan pcp N; arp request|reply, mac M, target M; ip ttl N, tos N, id N, proto N, df, mf, offset BYTES, checksum N; ip6 hlim N,
-    /// class N, flow N, proto N; udp checksum N; tcp flags LETTERS, seq N, ack N, win N; icmp and icmp6 echo|reply|type N, code N, id N, seq N; eth and vlan type N.
+    /// icmp, icmp6, hex. Settings of eth: type N. Of vlan: pcp N, type N. Of arp: request|reply, mac M, target M. Of ip: ttl N, tos N, id N, proto N, df, mf,
+    /// offset BYTES, checksum N. Of ip6: hlim N, class N, flow N, proto N. Of udp: checksum N. Of tcp: flags LETTERS, seq N, ack N, win N. Of icmp and icmp6:
+    /// echo|reply|type N, code N, id N, seq N.
     #[arg(long, value_name = "HEADERS", help_heading = "Packets of your own")]
     packet: Option<String>,
     /// Try the packet of these bytes.

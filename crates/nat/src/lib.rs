@@ -1,1 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Translation of IPv4 addresses and ports (RFC 4787, 5382, 5508): files, ports, sessions.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use junctor_nat::{Nat, Outcome, read};
+//!
+//! let reading = read("example", "translate 10.0.1.0/24 to 192.0.2.1 ports 4000-4000");
+//! let mut nat = Nat::new(Arc::new(reading.policy.expect("no errors")), &[], 42);
+//! let mut query: Vec<u8> = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 1, 2, 203, 0, 113, 9, 0, 7, 0, 53, 0, 8, 0, 0].into();
+//! let mut ahead = Vec::new();
+//! nat.look_ahead([&query[..]].into_iter(), true, &mut ahead);
+//! assert_eq!(nat.leaving(0, &mut query, &ahead[0]), Outcome::Translated);
+//! assert_eq!(query[12..16], [192, 0, 2, 1]);
+//! assert_eq!(query[20..22], 4000u16.to_be_bytes());
+//! ```
+//!
+//! 1. [`read`] makes a [`Policy`](policy::Policy) of a text, or says what is wrong in it.
+//! 2. [`Nat::leaving`] translates packets that go outside, [`Nat::arriving`] those that come to an outside address.
+//! 3. [`Nat::replace`] puts another policy in place. Sessions stay where it allows them.
+#![forbid(unsafe_code)]
 
+mod nat;
+mod packet;
+pub mod policy;
+mod ports;
+mod read;
+mod track;
+
+pub use nat::{Ahead, Cause, Nat, Outcome, Session, Subscriber};
+pub use packet::Unseen;
+pub use read::{Reading, read, read_file};
+pub use track::State;

@@ -137,9 +137,10 @@ fn find(bits: &Bits, range: (u16, u16), start: u16, parity: u64) -> Option<u16> 
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use fastrand::Rng;
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-    use super::*;
+    use super::{Kind, PortSpace};
 
     proptest! {
         #[test]

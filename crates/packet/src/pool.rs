@@ -44,8 +44,8 @@ unsafe impl Send for Chain {}
 ///
 /// A thread goes through its frames in this order for every batch, and a processor that sees a steady step fetches ahead by it,
 /// some sixteen steps beyond the last. In rising order those are the first frames of the next block, which another thread may use and has
-/// just written: it would lose them for every batch, although no line is shared, and pay four times as much for touching its frames
-/// (docs/measurements/parallelism.md). So no step is like the one before, in this direction or the other.
+/// just written. That thread would lose them for every batch, although no line is shared. Touching its frames would then cost it four
+/// times as much (docs/measurements/parallelism.md). So no step is like the one before, in this direction or the other.
 fn scattered(place: usize, len: usize) -> usize {
     if place.is_multiple_of(2) { place / 2 } else { len - 1 - place / 2 }
 }

@@ -18,8 +18,8 @@ fn frame(number: u32) -> Packet {
     Packet::copy_of(&bytes).unwrap()
 }
 
-/// More frames at once than the socket's buffer has room for, while the receiver's side waits for a processor that others use: what the
-/// kernel left in the ring goes out although nothing else is sent, and a queue that lags says so.
+/// More frames are sent at once than the socket's buffer has room for, while the receiver's side waits for a processor that others use.
+/// What the kernel left in the ring goes out although nothing else is sent. A queue that lags says so.
 fn check_lag() {
     const FRAMES: u32 = 1500;
     let rig = Rig::new(Cable { untouched: true, ..Cable::default() }).unwrap();

@@ -32,8 +32,9 @@ pub(super) fn share_of_free(workers: usize, own: f64, held: &[f64]) -> f64 {
     (rate + between * (bound - rate)) / free
 }
 
-/// The share for two workers, sections of constant length and exponential times between: a section begins while the other worker
-/// thinks, who wants one too before it ends or else, as the first of two who think, half a mean later.
+/// The share for two workers, sections of constant length and exponential times between. A section begins while the other worker
+/// thinks. Either that worker wants a section too before this one ends, or both think when it ends. Then the first of them wants one
+/// half a mean later, on average.
 fn two_with_constant_sections(own: f64, held: f64) -> f64 {
     let all = own + held;
     if held <= 0.0 || own <= 0.0 {

@@ -202,8 +202,8 @@ pub(super) fn local(router: &Router) -> String {
     let _ = write!(
         text,
         "}}\n\n\
-         // Packets that we make are no longer than any link carries, for nobody here listens to what paths carry (RFC 8201, 1).\n\
-         // They go to the routing table, unpainted; those from or for a link-local address go back to the link that caused them.\n\
+         // Packets that we make fit the minimum link MTU of IPv6. This router does no Path MTU Discovery (RFC 8201, 1).\n\
+         // They go to the routing table, unpainted. But those from or for a link-local address go back to the link that caused them.\n\
          made6 :: IP6Fragmenter({MTU_MIN}, LOCAL true) -> mine6 :: Classifier({3}, -);\n\
          mine6[0], mine6[1] -> back6 :: PaintSwitch;\n\
          mine6[2] -> Paint(0) -> [0]rt6;\n\

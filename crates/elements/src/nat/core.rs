@@ -30,7 +30,7 @@ use crate::tools::{Anno, Runs, time_ns};
 const DEFAULT_CAPACITY: usize = 65536;
 const MAX_CAPACITY: usize = 1 << 24;
 
-/// What tells rewriters of different classes apart.
+/// How rewriters of different classes differ.
 pub(super) trait Family: Send + 'static {
     /// What they go by.
     const KIND: FlowKind;
@@ -478,7 +478,7 @@ impl<F: Family> Provide for Rewriter<F> {
 
 impl<F: Family> Statistics for Rewriter<F> {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        // Mappings of another's table are told by that one.
+        // The element that owns a table reports its mappings.
         if let (Capacity::Number(_), Some(all)) = (&self.handle.capacity, self.mappings.try_lock()) {
             put(&stats::TABLE_ENTRIES, all.table().len() as u64);
             put(&stats::TABLE_CAPACITY, all.table().capacity() as u64);
@@ -523,7 +523,7 @@ impl<F: Family> OwnHandlers for Rewriter<F> {
 impl<F: Family> Rehearsal for Rewriter<F> {
     fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, mut packet: Packet) -> Rehearsed {
         let mut all = lock(&self.mappings);
-        // What has ended is gone for whoever looks.
+        // A rehearsal must not find mappings that have ended.
         all.expire(cx.now());
         match self.rewrite_tried(&mut all, cx, port, &mut packet) {
             Ok((output, note)) => {

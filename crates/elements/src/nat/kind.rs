@@ -167,7 +167,7 @@ pub(super) const fn checksum_at(proto: u8) -> Option<usize> {
     }
 }
 
-/// Mends the checksum of a transport header, if it has one, and it is there.
+/// Fixes the checksum of a transport header, if the header has one and the packet contains it.
 fn mend_transport(transport: &mut [u8], proto: u8, from: &FlowKey, to: &FlowKey) -> Option<()> {
     let at = checksum_at(proto)?;
     let field = transport.get_mut(at..at + 2)?;

@@ -199,8 +199,8 @@ pub(super) struct Modifiers {
     /// Each flow has UDP ports drawn at random (RFC 4814).
     #[arg(long)]
     random_ports: bool,
-    /// The Ethernet addresses of the tester's hosts are drawn at random, in the form (RR & 0xFC):PP:PP:RR:RR:RR of RFC 4814, 4.2, with the
-    /// number of the tester's port in PP:PP: the same in all trials, and with the same seed again.
+    /// The Ethernet addresses of the tester's hosts are drawn at random, in the form (RR & 0xFC):PP:PP:RR:RR:RR of RFC 4814, 4.2. PP:PP is
+    /// the number of the tester's port. The addresses are the same in all trials, and with the same seed again.
     #[arg(long)]
     random_macs: bool,
     /// Flows of each port: one is a single pair of addresses (RFC 2544, section 12) [default: all].

@@ -127,10 +127,12 @@ impl Packet {
         true
     }
 
-    /// Gives the packet that begins `strip` bytes further on a new link header, the first six bytes of `dst` and then `rest`, marks what
-    /// follows as its network header of `N` bytes, and drops all beyond the `behind` bytes behind that. Returns that header, to be
-    /// changed. `None`, with the packet untouched, where that is not to be had at once: another packet shares the bytes, they lie in no
-    /// frame of the packet's own, the packet is shorter, or there is no room for the link header.
+    /// Gives the packet that begins `strip` bytes further on a new link header: the first six bytes of `dst` and then `rest`. The `N`
+    /// bytes behind that are marked as the network header. After them `behind` bytes are kept, and the others dropped. Returns the
+    /// network header, to be changed.
+    ///
+    /// Returns `None`, with the packet untouched, where this cannot be done in place. Then another packet shares the bytes, or they lie
+    /// in no frame of the packet's own. Or the packet is shorter, or there is no room for the link header.
     #[inline(always)]
     pub fn relink<const N: usize>(
         &mut self,

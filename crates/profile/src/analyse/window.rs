@@ -14,9 +14,9 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Of a recording from `whole.0` to `whole.1`. Rings that were emptied all the time tell of all of it, but for what is said to be lost. Those that were
-    /// emptied at the end and have run over tell of what came last, or, if they took no more, of what came first: it ends where the first of them was full,
-    /// or begins with the last that begins. The same holds of a file that had no room for all that they held.
+    /// Of a recording from `whole.0` to `whole.1`. Rings that were emptied all the time tell of all of it, but for what is said to be lost. Others were
+    /// emptied at the end and may have run over. If they kept what came last, the window begins with the ring that begins last. If they took no more, they
+    /// hold what came first, and the window ends where the first of them was full. The same holds of a file that had no room for all that they held.
     pub(super) fn of(recording: &Recording, whole: (u64, u64)) -> Window {
         let mut window = Window { from: whole.0, to: whole.1 };
         let mode = recording.mode();

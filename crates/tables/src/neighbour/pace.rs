@@ -62,8 +62,8 @@ fn has_one(full_ns: u64, now_ns: u64, each_ns: u64, at_once: u64) -> Option<u64>
 /// limit says go to it, and the others are turned away for the price of a few lines of memory.
 ///
 /// Others should go on being asked for. A source has its own limit, a part of its interface's: one that floods, or a few, leave the
-/// rest to others. Where there are so many that the interface's limit is reached, a first packet may be turned away; but then its
-/// destination is remembered for a second or two, and a packet that tries again finds a limit of its own, as large. (Forged sources
+/// rest to others. Where there are so many that the interface's limit is reached, a first packet may be turned away. But then its
+/// destination is remembered for a second or two. A packet that tries again finds a limit of its own, as large. (Forged sources
 /// and destinations at more than some 100,000 packets a second fill that memory; then all have the same chance with each packet.)
 #[derive(Debug)]
 pub struct Admission {

@@ -76,8 +76,8 @@ pub fn average_ns(tagged_ns: &[u64]) -> Option<f64> {
 
 /// Packet delay variation of one trial: the 99.9th percentile of the delays less the least one.
 ///
-/// `delays_ns` are those of the frames that arrived, in any order, and `lost` is the number of those that did not: they count as
-/// infinitely late, so with more than 0.1 % lost there is no finite value, and the result is `f64::INFINITY`.
+/// `delays_ns` are those of the frames that arrived, in any order. `lost` is the number of those that did not, which count as
+/// infinitely late. So with more than 0.1 % lost there is no finite value, and the result is `f64::INFINITY`.
 /// Nothing if no frame arrived.
 pub fn pdv_ns(delays_ns: &[u64], lost: u64) -> Option<f64> {
     let mut sorted = delays_ns.to_vec();

@@ -118,7 +118,7 @@ impl Goal {
     /// What a load is by these trials at it (RFC 9971, Load Classification).
     ///
     /// Long trials count in full. Short high-loss trials count too, because a device that fails a short trial will hardly do better in
-    /// a long one, but short low-loss trials make up for them in the proportion that the exceed ratio allows, and count for no more.
+    /// a long one. But short low-loss trials make up for them in the proportion that the exceed ratio allows. They count for no more.
     pub fn classify(&self, trials: &[Seen]) -> Class {
         let sum = |is_long: bool, is_lossy: bool| -> f64 {
             let of_kind =

@@ -192,8 +192,9 @@ impl World {
         self.islands().1
     }
 
-    /// Which ports are to forward in the end, by the definition of the tree (17.1 to 17.7) instead of by its protocol: costs from
-    /// the roots by relaxing until nothing improves, then on each network the best port, and on each bridge the best network.
+    /// The role of each port in the end, and so which ports are to forward. It follows the definition of the tree (17.1 to 17.7), not
+    /// its protocol. Costs from the roots are relaxed until nothing improves. Then each network gets its best port, and each bridge its
+    /// best network.
     pub fn tree(&self) -> BTreeMap<At, Role> {
         let id = |bridge: usize| self.bridges[bridge].id();
         let port = |at: &At| self.bridges[at.0].port(at.1).unwrap();

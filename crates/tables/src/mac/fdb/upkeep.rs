@@ -385,8 +385,8 @@ impl Fdb {
     /// long as there are ports. What is too old stays so, though it may stand there still: a limit that grows does so by a tick with each.
     ///
     /// Between a 32nd and all of the time that was last divided into ticks, the division stays. Else ticks are longer or shorter from
-    /// now on, and ages in ticks are what they were: who is known is remembered for a time between the former and the new one, and no
-    /// longer than the new one from now.
+    /// now on, and ages in ticks are what they were. A station that is known is then remembered for a time between the former and the
+    /// new one. From now on it is remembered no longer than the new one.
     pub fn set_ageing_ns(&self, ageing_ns: u64, now_ns: u64) {
         let mut up = self.up();
         self.advance_in(&mut up, now_ns, SLICE);

@@ -1,0 +1,607 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The translator: which address and port does a packet get?
+//!
+//! A *session* is known by the addresses and ports of both ends: its keys are those of its packets inside and outside. What a packet
+//! becomes is the other key, so a packet of a known session takes one look-up.
+//!
+//! A *mapping* gives an inside address and port the same outside address and port towards everyone (RFC 4787, REQ-1). It lives as long as
+//! one of its sessions.
+//!
+//! **Outsiders make no state but by forwards.** What comes to a mapping from an address that its owner has not sent to passes by the mapping alone, if the filter lets it.
+//! A session begins when the inside answers.
+//!
+//! Keys of packets as they are inside have zone 0, those of packets as they are outside have zone 1. So the same addresses may be
+//! in use on both sides.
+
+mod adopt;
+mod errors;
+mod listing;
+mod subscribers;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Prepared};
+
+use crate::packet::{End, RST, Unseen, Upper, View, rewrite, rewrite_address};
+use crate::policy::{Filter, Policy, Range, SECOND, TCP};
+use crate::ports::Kind;
+use crate::track::Track;
+pub use listing::{Session, Subscriber};
+use subscribers::{Grant, Subscribers};
+
+/// Zone of keys of packets as they are inside.
+const INSIDE: u16 = 0;
+/// Zone of keys of packets as they are outside.
+const OUTSIDE: u16 = 1;
+/// Sessions that are looked at when there is no room.
+const SWEPT: usize = 128;
+
+/// What happens to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It goes on as it is.
+    Unchanged,
+    /// It goes on with other addresses.
+    Translated,
+    /// It is dropped.
+    Drop(Cause),
+}
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its headers are wrong.
+    Malformed,
+    /// It is a later fragment.
+    Fragment,
+    /// It belongs to no session or mapping, and cannot begin one.
+    NoMapping,
+    /// The filter does not let its sender in.
+    Filtered,
+    /// Its subscriber has as many sessions or ports as it may have.
+    SubscriberLimit,
+    /// No outside port is free.
+    NoPort,
+    /// There is no room for another session.
+    Full,
+}
+
+/// What is kept about a session.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// The mapping that it goes by.
+    mapping: Option<FlowId>,
+    track: Track,
+    /// Whether it counts for the subscriber with its inside address.
+    counts: bool,
+    /// Packets from inside, and to it.
+    packets: [u32; 2],
+    bytes: [u64; 2],
+    began_s: u32,
+}
+
+/// What is kept about a mapping.
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    sessions: u32,
+    /// What its port was given by; the router's own have none.
+    translation: Option<u16>,
+}
+
+/// A packet that was looked at, and whose session has been asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead {
+    view: Result<View, Unseen>,
+    key: Option<Prepared<FlowKey>>,
+}
+
+/// A translator of IPv4 addresses and ports.
+#[derive(Debug)]
+pub struct Nat {
+    policy: Arc<Policy>,
+    /// All outside addresses.
+    outside: Vec<Range>,
+    /// Outside addresses that are the router's own.
+    own: Vec<u32>,
+    sessions: FlowTable<Entry>,
+    mappings: FlowTable<Mapping>,
+    forwards: HashMap<(u8, u32, u16), (u32, u16)>,
+    subscribers: Subscribers,
+    /// With the address-dependent filter: how many sessions a mapping has with an address.
+    peers: HashMap<(FlowId, u32), u32>,
+    rng: Rng,
+    hand: usize,
+    /// Sessions that a rehearsal has made.
+    rehearsed: Option<Vec<FlowId>>,
+}
+
+/// The key of a packet as it is on a side.
+#[inline(always)]
+fn key(view: &View, zone: u16) -> FlowKey {
+    let [sport, dport] = view.ports();
+    FlowKey { src: view.source, dst: view.destination, sport, dport, proto: view.protocol, zone }
+}
+
+/// The keys of a mapping: of what is inside, and of what is outside.
+fn mapping_keys(protocol: u8, inside: (u32, u16), outside: (u32, u16)) -> [FlowKey; 2] {
+    let none = FlowKey { src: 0, dst: 0, sport: 0, dport: 0, proto: protocol, zone: INSIDE };
+    [
+        FlowKey { src: inside.0, sport: inside.1, ..none },
+        FlowKey { dst: outside.0, dport: outside.1, zone: OUTSIDE, ..none },
+    ]
+}
+
+impl Nat {
+    /// A translator by a policy. `own` are the outside addresses that are the router's own; `seed` should be random.
+    pub fn new(policy: Arc<Policy>, own: &[u32], seed: u64) -> Nat {
+        let sessions = policy.sessions;
+        let mut nat = Nat {
+            outside: policy.outside(),
+            own: own.to_vec(),
+            sessions: FlowTable::new(sessions, seed),
+            mappings: FlowTable::new(sessions, seed.rotate_left(32)),
+            forwards: HashMap::new(),
+            subscribers: Subscribers::default(),
+            peers: HashMap::new(),
+            rng: Rng::with_seed(seed),
+            hand: 0,
+            rehearsed: None,
+            policy,
+        };
+        nat.reserve();
+        nat
+    }
+
+    /// Enters the forwards, whose ports are nobody else's.
+    fn reserve(&mut self) {
+        let policy = Arc::clone(&self.policy);
+        for one in &policy.forwards {
+            for (n, port) in (one.ports.0..=one.ports.1).enumerate() {
+                let target = (one.inside, one.port + n as u16);
+                self.forwards.insert((one.protocol, one.outside, port), target);
+                if let Some(kind) = Kind::of(one.protocol) {
+                    self.subscribers.space(one.outside).take(kind, port);
+                }
+            }
+        }
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    /// How many sessions there are.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// How many mappings there are.
+    pub fn mappings(&self) -> usize {
+        self.mappings.len()
+    }
+
+    /// Ends sessions whose time has come; at most so many are looked at.
+    #[inline]
+    pub fn reap(&mut self, now_ns: u64, mut looks: usize) {
+        while let Some(id) = self.sessions.expired(now_ns, &mut looks) {
+            self.remove(id);
+        }
+    }
+
+    /// Looks at packets of one direction (`leaving` or arriving), so that their sessions are in the cache when each is translated.
+    #[inline]
+    pub fn look_ahead<'a>(&self, packets: impl Iterator<Item = &'a [u8]>, leaving: bool, ahead: &mut Vec<Ahead>) {
+        ahead.clear();
+        let zone = if leaving { INSIDE } else { OUTSIDE };
+        ahead.extend(packets.map(|ip| {
+            // What arrives for others is not looked at.
+            if !leaving && !self.is_for_outside(ip) {
+                return Ahead { view: Err(Unseen::Malformed), key: None };
+            }
+            let view = View::of(ip);
+            let has_key = view.is_ok_and(|view| !matches!(view.upper, Upper::Error(_) | Upper::Alone));
+            let key = view.ok().filter(|_| has_key).map(|view| self.sessions.prepare(key(&view, zone)));
+            Ahead { view, key }
+        }));
+        ahead.iter().filter_map(|one| one.key.as_ref()).for_each(|key| self.sessions.approach(key));
+    }
+
+    /// Whether a packet's destination is an outside address.
+    #[inline]
+    fn is_for_outside(&self, ip: &[u8]) -> bool {
+        let destination = ip.get(16..20).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+        destination.is_some_and(|destination| self.is_outside(destination))
+    }
+
+    #[inline]
+    fn is_outside(&self, address: u32) -> bool {
+        match &self.outside[..] {
+            [one] => one.holds(address),
+            all => {
+                let at = all.partition_point(|range| range.first <= address);
+                at > 0 && all[at - 1].holds(address)
+            }
+        }
+    }
+
+    /// Whether packets from an address are translated.
+    fn is_inside(&self, address: u32) -> bool {
+        self.policy.static_outside(address).is_some() || self.policy.translation(address).is_some()
+    }
+
+    /// Translates a packet that leaves for the outside: its source.
+    #[inline]
+    pub fn leaving(&mut self, now_ns: u64, ip: &mut [u8], ahead: &Ahead) -> Outcome {
+        let view = match ahead.view {
+            Ok(view) => view,
+            Err(why) => return Outcome::Drop(why.into()),
+        };
+        match ahead.key.and_then(|key| self.sessions.lookup_prepared(&key)) {
+            Some(hit) if hit.direction == Direction::Forward && self.is_alive(hit.id, now_ns) => {
+                self.known(now_ns, ip, &view, hit.id, 0)
+            }
+            _ => self.leaving_unknown(now_ns, ip, &view),
+        }
+    }
+
+    /// Translates a packet that arrives from anywhere: its destination, if that is an outside address. If it comes from inside,
+    /// its source, too (hairpinning: RFC 4787, REQ-9).
+    #[inline]
+    pub fn arriving(&mut self, now_ns: u64, ip: &mut [u8], ahead: &Ahead) -> Outcome {
+        if ahead.key.is_none() && !self.is_for_outside(ip) {
+            return Outcome::Unchanged;
+        }
+        let view = match ahead.view {
+            Ok(view) => view,
+            Err(why) => return Outcome::Drop(why.into()),
+        };
+        match ahead.key.and_then(|key| self.sessions.lookup_prepared(&key)) {
+            Some(hit) if hit.direction == Direction::Reply && self.is_alive(hit.id, now_ns) => {
+                self.known(now_ns, ip, &view, hit.id, 1)
+            }
+            _ if self.is_inside(view.source) => self.hairpin(now_ns, ip, &view),
+            _ => self.arriving_unknown(now_ns, ip, &view),
+        }
+    }
+
+    /// Does the same to a copy of a packet, and forgets it. Only sessions that expired are gone afterwards.
+    pub fn rehearse(&mut self, now_ns: u64, ip: &mut [u8], leaving: bool) -> Outcome {
+        let mut ahead = Vec::with_capacity(1);
+        self.look_ahead(std::iter::once(&*ip), leaving, &mut ahead);
+        self.rehearsed = Some(Vec::new());
+        let outcome = match leaving {
+            true => self.leaving(now_ns, ip, &ahead[0]),
+            false => self.arriving(now_ns, ip, &ahead[0]),
+        };
+        let made = self.rehearsed.take().unwrap_or_default();
+        made.into_iter().for_each(|id| self.remove(id));
+        outcome
+    }
+
+    /// Whether a session has not expired. One that has is gone afterwards.
+    #[inline]
+    fn is_alive(&mut self, id: FlowId, now_ns: u64) -> bool {
+        let is_alive = self.sessions.flow(id).is_some_and(|flow| flow.expires_ns > now_ns);
+        if !is_alive {
+            self.remove(id);
+        }
+        is_alive
+    }
+
+    /// A packet of a known session, from a side.
+    #[inline]
+    fn known(&mut self, now_ns: u64, ip: &mut [u8], view: &View, id: FlowId, side: usize) -> Outcome {
+        let Some(Flow { forward, reply, .. }) = self.sessions.flow(id) else {
+            return Outcome::Drop(Cause::NoMapping);
+        };
+        // An answer to a query never goes the query's way.
+        let goes_well = match view.upper {
+            Upper::Query { .. } => side == 0,
+            Upper::Answer { .. } => side == 1,
+            _ => true,
+        };
+        if !goes_well {
+            return Outcome::Drop(Cause::NoMapping);
+        }
+        if self.rehearsed.is_none() {
+            self.note(now_ns, view, id, side);
+        }
+        match side {
+            0 => rewrite(ip, view, End::Source, reply.dst, reply.dport),
+            _ => rewrite(ip, view, End::Destination, forward.src, forward.sport),
+        }
+        Outcome::Translated
+    }
+
+    /// Notes a packet of a session: counters, state, time.
+    #[inline]
+    fn note(&mut self, now_ns: u64, view: &View, id: FlowId, side: usize) {
+        let Some(entry) = self.sessions.get_mut(id) else { return };
+        let flags = if let Upper::Ports { flags, .. } = view.upper { flags } else { 0 };
+        entry.track.note(view.protocol, side, flags);
+        entry.packets[side] = entry.packets[side].saturating_add(1);
+        entry.bytes[side] += u64::from(view.length);
+        let idle = entry.track.timeout(view.protocol, &self.policy.timeouts);
+        if Track::renews(view.protocol, side) {
+            self.sessions.set_expiry(id, now_ns + idle);
+        }
+    }
+
+    fn leaving_unknown(&mut self, now_ns: u64, ip: &mut [u8], view: &View) -> Outcome {
+        if let Upper::Error(quoted) = view.upper {
+            return self.error_outward(now_ns, ip, view, &quoted);
+        }
+        if self.policy.is_exempt(view.source, view.destination) {
+            return Outcome::Unchanged;
+        }
+        if let Some(outside) = self.policy.static_outside(view.source) {
+            rewrite_address(ip, view, End::Source, outside);
+            return Outcome::Translated;
+        }
+        let by = match self.policy.translation(view.source) {
+            Some(number) => Some(number as u16),
+            None if self.is_outside(view.source) && self.may_clash(view) => None,
+            None => return Outcome::Unchanged,
+        };
+        let begins = match view.upper {
+            Upper::Answer { .. } | Upper::Alone => false,
+            Upper::Ports { flags, .. } => view.protocol != TCP || flags & RST == 0,
+            _ => true,
+        };
+        if !begins {
+            return if by.is_some() { Outcome::Drop(Cause::NoMapping) } else { Outcome::Unchanged };
+        }
+        match self.begin(now_ns, view, by) {
+            Ok(id) => self.known(now_ns, ip, view, id, 0),
+            Err(cause) => Outcome::Drop(cause),
+        }
+    }
+
+    /// Whether a packet of the router itself has a port that a subscriber may get, too.
+    fn may_clash(&self, view: &View) -> bool {
+        let [port, _] = view.ports();
+        let mut of = self.policy.translations.iter().filter(|one| one.pool.iter().any(|r| r.holds(view.source)));
+        of.any(|one| Kind::of(view.protocol).is_none() || (one.ports.0 <= port && port <= one.ports.1))
+    }
+
+    fn arriving_unknown(&mut self, now_ns: u64, ip: &mut [u8], view: &View) -> Outcome {
+        if let Upper::Error(quoted) = view.upper {
+            return self.error_inward(now_ns, ip, view, &quoted);
+        }
+        if let Some(inside) = self.policy.static_inside(view.destination) {
+            rewrite_address(ip, view, End::Destination, inside);
+            return Outcome::Translated;
+        }
+        let [_, port] = view.ports();
+        if let Some(target) = self.forwards.get(&(view.protocol, view.destination, port)).copied() {
+            return match self.begin_forward(now_ns, view, target) {
+                Ok(id) => self.known(now_ns, ip, view, id, 1),
+                Err(cause) => Outcome::Drop(cause),
+            };
+        }
+        let Some((id, inside)) = self.mapping_of(view.protocol, view.destination, port) else {
+            return self.unmapped(view.destination);
+        };
+        if !self.lets_in(id, view.source) {
+            return Outcome::Drop(Cause::Filtered);
+        }
+        rewrite(ip, view, End::Destination, inside.0, inside.1);
+        Outcome::Translated
+    }
+
+    /// A packet to an outside address that nobody inside has asked for: it may be for the router itself.
+    fn unmapped(&self, destination: u32) -> Outcome {
+        if self.own.contains(&destination) { Outcome::Unchanged } else { Outcome::Drop(Cause::NoMapping) }
+    }
+
+    /// The mapping of an outside address and port, with the inside ones.
+    fn mapping_of(&self, protocol: u8, address: u32, port: u16) -> Option<(FlowId, (u32, u16))> {
+        let [_, outside] = mapping_keys(protocol, (0, 0), (address, port));
+        let hit = self.mappings.lookup(&outside)?;
+        let flow = self.mappings.flow(hit.id)?;
+        Some((hit.id, (flow.forward.src, flow.forward.sport)))
+    }
+
+    /// Whether the filter lets an address that its owner has no session with send to a mapping.
+    fn lets_in(&self, mapping: FlowId, source: u32) -> bool {
+        match self.policy.filter {
+            Filter::EndpointIndependent => true,
+            Filter::AddressDependent => self.peers.contains_key(&(mapping, source)),
+            Filter::AddressAndPortDependent => false,
+        }
+    }
+
+    /// A packet from inside to an outside address.
+    fn hairpin(&mut self, now_ns: u64, ip: &mut [u8], view: &View) -> Outcome {
+        let [_, port] = view.ports();
+        let leads_inside = matches!(view.upper, Upper::Error(_))
+            || self.policy.static_inside(view.destination).is_some()
+            || self.forwards.contains_key(&(view.protocol, view.destination, port))
+            || self.mapping_of(view.protocol, view.destination, port).is_some();
+        if !leads_inside {
+            return self.unmapped(view.destination);
+        }
+        let again = |nat: &mut Nat, ip: &mut [u8], leaving: bool| -> Outcome {
+            let mut ahead = Vec::with_capacity(1);
+            nat.look_ahead(std::iter::once(&*ip), leaving, &mut ahead);
+            match (leaving, ahead[0].view) {
+                (true, _) => nat.leaving(now_ns, ip, &ahead[0]),
+                (false, Ok(view)) => match ahead[0].key.and_then(|key| nat.sessions.lookup_prepared(&key)) {
+                    Some(hit) if hit.direction == Direction::Reply && nat.is_alive(hit.id, now_ns) => {
+                        nat.known(now_ns, ip, &view, hit.id, 1)
+                    }
+                    _ => nat.arriving_unknown(now_ns, ip, &view),
+                },
+                (false, Err(why)) => Outcome::Drop(why.into()),
+            }
+        };
+        match again(self, ip, true) {
+            Outcome::Drop(cause) => Outcome::Drop(cause),
+            first => match again(self, ip, false) {
+                Outcome::Unchanged => first,
+                second => second,
+            },
+        }
+    }
+
+    /// Begins a session of a packet that leaves, by a translation, or by none for the router's own.
+    fn begin(&mut self, now_ns: u64, view: &View, by: Option<u16>) -> Result<FlowId, Cause> {
+        self.make_room(now_ns)?;
+        let forward = key(view, INSIDE);
+        let inside = (forward.src, forward.sport);
+        let policy = Arc::clone(&self.policy);
+        let translation = by.and_then(|by| policy.translations.get(usize::from(by)));
+        let grant = match translation {
+            Some(translation) => Grant::Of(translation),
+            None => Grant::Own,
+        };
+        self.subscribers.admit(inside.0, by, &grant, &mut self.rng)?;
+        let Some(kind) = Kind::of(view.protocol) else {
+            let outside = (self.subscribers.outside_of(inside.0).ok_or(Cause::NoPort)?, forward.sport);
+            let begun = self.insert(now_ns, view, forward, outside, None, true);
+            return begun.inspect_err(|_| self.subscribers.forget_idle(inside.0));
+        };
+        let [inner, _] = mapping_keys(view.protocol, inside, (0, 0));
+        let known = self.mappings.lookup(&inner).and_then(|hit| self.mappings.flow(hit.id).map(|flow| (hit.id, flow.reply)));
+        let (mapping, outside) = match known {
+            Some((id, reply)) => (id, (reply.dst, reply.dport)),
+            None => {
+                let outside = self.subscribers.take_port(kind, inside, &grant, &mut self.rng)?;
+                let keys = mapping_keys(view.protocol, inside, outside);
+                let value = Mapping { sessions: 0, translation: by };
+                // There are no more mappings than sessions, and the port was free.
+                let made = self.mappings.insert(keys[0], keys[1], value, u64::MAX);
+                match made {
+                    Ok(id) => (id, outside),
+                    Err(_) => {
+                        self.subscribers.give_back(kind, inside.0, outside, &grant);
+                        return Err(Cause::Full);
+                    }
+                }
+            }
+        };
+        let begun = self.insert(now_ns, view, forward, outside, Some(mapping), true);
+        if begun.is_err() {
+            self.leave_mapping(mapping);
+        }
+        begun
+    }
+
+    /// Begins a session of a packet that a forward leads to an inside address and port.
+    fn begin_forward(&mut self, now_ns: u64, view: &View, target: (u32, u16)) -> Result<FlowId, Cause> {
+        self.make_room(now_ns)?;
+        let reply = key(view, OUTSIDE);
+        let forward = FlowKey { src: target.0, sport: target.1, zone: INSIDE, ..reply.reversed() };
+        self.insert(now_ns, view, forward, (reply.dst, reply.dport), None, false)
+    }
+
+    /// Enters a session whose inside end has this outside address and port.
+    fn insert(
+        &mut self,
+        now_ns: u64,
+        view: &View,
+        forward: FlowKey,
+        outside: (u32, u16),
+        mapping: Option<FlowId>,
+        counts: bool,
+    ) -> Result<FlowId, Cause> {
+        let reply = FlowKey { dst: outside.0, dport: outside.1, zone: OUTSIDE, ..forward.reversed() };
+        let track = Track::default();
+        let began_s = (now_ns / SECOND) as u32;
+        let entry = Entry { mapping, track, counts, packets: [0; 2], bytes: [0; 2], began_s };
+        let idle = track.timeout(view.protocol, &self.policy.timeouts);
+        // Two inside hosts may want the same: protocols without ports, and ports that are not translated.
+        let id = self.sessions.insert(forward, reply, entry, now_ns + idle).map_err(|_| Cause::NoPort)?;
+        self.count(&forward, mapping, counts);
+        if let Some(made) = &mut self.rehearsed {
+            made.push(id);
+        }
+        Ok(id)
+    }
+
+    /// Counts a session that has begun.
+    fn count(&mut self, forward: &FlowKey, mapping: Option<FlowId>, counts: bool) {
+        if let Some(mapping) = mapping {
+            self.mappings.get_mut(mapping).into_iter().for_each(|mapping| mapping.sessions += 1);
+            if self.policy.filter == Filter::AddressDependent {
+                *self.peers.entry((mapping, forward.dst)).or_default() += 1;
+            }
+        }
+        if counts {
+            self.subscribers.session(forward.src, 1);
+        }
+    }
+
+    /// Makes room for a session: those that both sides have not agreed on, or no more, give way.
+    fn make_room(&mut self, now_ns: u64) -> Result<(), Cause> {
+        if self.sessions.len() < self.sessions.capacity() {
+            return Ok(());
+        }
+        if self.rehearsed.is_some() {
+            return Err(Cause::Full);
+        }
+        let may_go = |flow: Flow<&Entry>| {
+            !flow.value.track.is_settled(flow.forward.proto) || flow.expires_ns <= now_ns
+        };
+        let found = self.sessions.sweep(&mut self.hand, SWEPT, may_go).ok_or(Cause::Full)?;
+        self.remove(found);
+        Ok(())
+    }
+
+    /// Ends a session, and its mapping with the last one.
+    fn remove(&mut self, id: FlowId) {
+        let Some(Flow { forward, value, .. }) = self.sessions.remove(id) else { return };
+        if value.counts {
+            self.subscribers.session(forward.src, -1);
+        }
+        if let Some(mapping) = value.mapping {
+            if let Some(count) = self.peers.get_mut(&(mapping, forward.dst)) {
+                *count -= 1;
+                if *count == 0 {
+                    self.peers.remove(&(mapping, forward.dst));
+                }
+            }
+            if let Some(mapping) = self.mappings.get_mut(mapping) {
+                mapping.sessions -= 1;
+            }
+            self.leave_mapping(mapping);
+        }
+        self.subscribers.forget_idle(forward.src);
+    }
+
+    /// Ends a mapping that has no session.
+    fn leave_mapping(&mut self, id: FlowId) {
+        if self.mappings.get(id).is_none_or(|mapping| mapping.sessions > 0) {
+            return;
+        }
+        let Some(Flow { forward, reply, value, .. }) = self.mappings.remove(id) else { return };
+        let policy = Arc::clone(&self.policy);
+        let grant = match value.translation.and_then(|by| policy.translations.get(usize::from(by))) {
+            Some(translation) => Grant::Of(translation),
+            None => Grant::Own,
+        };
+        if let Some(kind) = Kind::of(forward.proto) {
+            self.subscribers.give_back(kind, forward.src, (reply.dst, reply.dport), &grant);
+        }
+    }
+}
+
+impl From<Unseen> for Cause {
+    fn from(why: Unseen) -> Cause {
+        match why {
+            Unseen::Malformed => Cause::Malformed,
+            Unseen::Fragment => Cause::Fragment,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

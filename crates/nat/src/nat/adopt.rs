@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Another policy: what sessions go on?
+//!
+//! A session goes on if the new policy could have given it the same outside address and port.
+
+use std::sync::Arc;
+
+use tables::flow::{FlowId, FlowKey};
+
+use super::subscribers::Grant;
+use super::{Entry, Mapping, Nat, mapping_keys};
+use crate::policy::{Filter, Policy};
+use crate::ports::Kind;
+
+impl Nat {
+    /// Puts another policy in place, of which `own` are the router's own addresses. Returns how many sessions end. If addresses and ports are given as before,
+    /// none is looked at; otherwise each is.
+    pub fn replace(&mut self, policy: Arc<Policy>, own: &[u32], seed: u64) -> usize {
+        let old = &self.policy;
+        let gives_alike = old.translations == policy.translations
+            && old.statics == policy.statics
+            && old.forwards == policy.forwards
+            && (old.filter == policy.filter || policy.filter != Filter::AddressDependent)
+            && old.sessions == policy.sessions;
+        if gives_alike {
+            (self.policy, self.own) = (policy, own.to_vec());
+            return 0;
+        }
+        let mut new = Nat::new(policy, own, seed);
+        let lost = new.adopt(self);
+        *self = new;
+        lost
+    }
+
+    /// Goes on with the sessions of another one, which stays as it is. Returns how many cannot.
+    pub fn adopt(&mut self, other: &Nat) -> usize {
+        // Sessions that are agreed on come first: there may be room for fewer.
+        let rank = |entry: &Entry, key: &FlowKey| !entry.track.is_settled(key.proto);
+        let mut lost = 0;
+        for late in [false, true] {
+            for (_, flow) in other.sessions.iter().filter(|(_, flow)| rank(flow.value, &flow.forward) == late) {
+                let outside = (flow.reply.dst, flow.reply.dport);
+                if self.go_on(flow.forward, outside, *flow.value, flow.expires_ns).is_none() {
+                    lost += 1;
+                }
+            }
+        }
+        lost
+    }
+
+    /// Enters a session that another one had.
+    fn go_on(&mut self, forward: FlowKey, outside: (u32, u16), entry: Entry, expires_ns: u64) -> Option<()> {
+        if self.sessions.len() >= self.sessions.capacity() {
+            return None;
+        }
+        let inside = (forward.src, forward.sport);
+        let (mapping, counts) = if entry.counts {
+            (self.mapping_again(&forward, outside)?, true)
+        } else {
+            let target = self.forwards.get(&(forward.proto, outside.0, outside.1));
+            (None, target.filter(|target| **target == inside).map(|_| false)?)
+        };
+        let reply = FlowKey { dst: outside.0, dport: outside.1, zone: super::OUTSIDE, ..forward.reversed() };
+        let made = self.sessions.insert(forward, reply, Entry { mapping, counts, ..entry }, expires_ns);
+        if made.is_err() {
+            mapping.into_iter().for_each(|mapping| self.leave_mapping(mapping));
+            self.subscribers.forget_idle(inside.0);
+            return None;
+        }
+        self.count(&forward, mapping, counts);
+        Some(())
+    }
+
+    /// The mapping of a session that another one had: made, if it can be. None inside for protocols without.
+    fn mapping_again(&mut self, forward: &FlowKey, outside: (u32, u16)) -> Option<Option<FlowId>> {
+        let (inside, policy) = ((forward.src, forward.sport), Arc::clone(&self.policy));
+        let by = policy.translation(inside.0).map(|by| by as u16);
+        let translation = by.map(|by| &policy.translations[usize::from(by)]);
+        let may_have = match translation {
+            Some(translation) => translation.pool.iter().any(|range| range.holds(outside.0)),
+            None => inside.0 == outside.0 && self.is_outside(inside.0),
+        };
+        if !may_have {
+            return None;
+        }
+        let grant = translation.map_or(Grant::Own, Grant::Of);
+        self.subscribers.enter(inside.0, by, outside.0);
+        if self.subscribers.outside_of(inside.0) != Some(outside.0) {
+            return None;
+        }
+        let Some(kind) = Kind::of(forward.proto) else { return Some(None) };
+        let keys = mapping_keys(forward.proto, inside, outside);
+        if let Some(hit) = self.mappings.lookup(&keys[0]) {
+            let has_same = self.mappings.flow(hit.id).is_some_and(|flow| flow.reply == keys[1]);
+            return has_same.then_some(Some(hit.id));
+        }
+        if !self.subscribers.claim(kind, inside.0, outside.1, &grant) {
+            self.subscribers.forget_idle(inside.0);
+            return None;
+        }
+        match self.mappings.insert(keys[0], keys[1], Mapping { sessions: 0, translation: by }, u64::MAX) {
+            Ok(id) => Some(Some(id)),
+            Err(_) => {
+                self.subscribers.give_back(kind, inside.0, outside, &grant);
+                None
+            }
+        }
+    }
+}

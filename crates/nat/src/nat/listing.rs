@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What there is, for people.
+
+use std::net::Ipv4Addr;
+
+use tables::flow::{Flow, FlowKey};
+
+use super::subscribers::Subscribers;
+use super::{Entry, INSIDE, Nat};
+use crate::policy::SECOND;
+use crate::track::State;
+
+/// A session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Its protocol.
+    pub protocol: u8,
+    /// The inside address and port; of a query of ICMP the identifier.
+    pub inside: (Ipv4Addr, u16),
+    /// What it is outside.
+    pub outside: (Ipv4Addr, u16),
+    /// The other end.
+    pub peer: (Ipv4Addr, u16),
+    /// Where it is.
+    pub state: State,
+    /// Packets from inside, and to it.
+    pub packets: [u32; 2],
+    /// Their bytes.
+    pub bytes: [u64; 2],
+    /// When it began.
+    pub began_ns: u64,
+    /// When it ends, if nothing comes.
+    pub expires_ns: u64,
+}
+
+/// An inside address that has sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscriber {
+    /// The inside address.
+    pub inside: Ipv4Addr,
+    /// Its outside address.
+    pub outside: Ipv4Addr,
+    /// Its translation, by number; none for the router itself.
+    pub translation: Option<u16>,
+    /// Sessions.
+    pub sessions: u32,
+    /// Ports for TCP, for UDP, and identifiers for ICMP.
+    pub ports: [u32; 3],
+    /// Blocks: the first port of each, and how many ports are in use.
+    pub blocks: Vec<(u16, u16)>,
+}
+
+fn session(flow: &Flow<&Entry>) -> Session {
+    let Flow { forward, reply, expires_ns, value } = flow;
+    Session {
+        protocol: forward.proto,
+        inside: (forward.src.into(), forward.sport),
+        outside: (reply.dst.into(), reply.dport),
+        peer: (forward.dst.into(), forward.dport),
+        state: value.track.state(forward.proto),
+        packets: value.packets,
+        bytes: value.bytes,
+        began_ns: u64::from(value.began_s) * SECOND,
+        expires_ns: *expires_ns,
+    }
+}
+
+impl Nat {
+    /// Passes the sessions at up to `most` places from `from` on to `take`. Returns where to go on, or `None` at the end.
+    pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Session)) -> Option<usize> {
+        self.sessions.some(from, most, |flow| take(session(&flow)))
+    }
+
+    /// All sessions.
+    pub fn sessions(&self) -> impl Iterator<Item = Session> + '_ {
+        self.sessions.iter().map(|(_, flow)| session(&flow))
+    }
+
+    /// All inside addresses that have sessions.
+    pub fn subscribers(&self) -> impl Iterator<Item = Subscriber> + '_ {
+        self.subscribers.iter().map(|(inside, account)| Subscriber {
+            inside: inside.into(),
+            outside: account.outside.into(),
+            translation: account.by,
+            sessions: account.sessions,
+            ports: account.ports,
+            blocks: Subscribers::blocks_of(account).collect(),
+        })
+    }
+
+    /// Ends a session; returns whether it was there.
+    pub fn end(&mut self, protocol: u8, inside: (Ipv4Addr, u16), peer: (Ipv4Addr, u16)) -> bool {
+        let key = FlowKey {
+            src: inside.0.into(),
+            dst: peer.0.into(),
+            sport: inside.1,
+            dport: peer.1,
+            proto: protocol,
+            zone: INSIDE,
+        };
+        let found = self.sessions.lookup(&key);
+        found.into_iter().for_each(|hit| self.remove(hit.id));
+        found.is_some()
+    }
+}

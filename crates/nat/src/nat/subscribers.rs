@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Inside addresses: which outside address each has, and which of its ports.
+//!
+//! A subscriber has one outside address for as long as it has a session (RFC 4787, REQ-2).
+
+use std::collections::HashMap;
+
+use fastrand::Rng;
+
+use super::Cause;
+use crate::policy::{Allocation, Translation, nth};
+use crate::ports::{Kind, PortSpace};
+
+/// Outside addresses that are tried for a subscriber, after the first two.
+const TRIED: u64 = 256;
+
+/// By what an inside address gets ports.
+pub(super) enum Grant<'a> {
+    /// A translation.
+    Of(&'a Translation),
+    /// The router's own address: it keeps its ports if they are free.
+    Own,
+}
+
+/// A block of ports.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    first: u16,
+    used: u16,
+}
+
+/// An inside address.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    pub(super) outside: u32,
+    /// The translation; none for the router itself.
+    pub(super) by: Option<u16>,
+    pub(super) sessions: u32,
+    /// Outside ports, by [`Kind`].
+    pub(super) ports: [u32; 3],
+    blocks: Vec<Block>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Subscribers {
+    all: HashMap<u32, Account>,
+    spaces: HashMap<u32, PortSpace>,
+}
+
+/// The first ports of blocks in a range.
+fn blocks((low, high): (u16, u16), size: u16) -> u32 {
+    (u32::from(high - low) + 1) / u32::from(size)
+}
+
+impl Subscribers {
+    /// The ports of an outside address.
+    pub(super) fn space(&mut self, outside: u32) -> &mut PortSpace {
+        self.spaces.entry(outside).or_default()
+    }
+
+    /// All accounts, with their inside addresses.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Account)> {
+        self.all.iter().map(|(address, account)| (*address, account))
+    }
+
+    /// The blocks of an account: the first port of each and how many ports are in use.
+    pub(super) fn blocks_of(account: &Account) -> impl Iterator<Item = (u16, u16)> + '_ {
+        account.blocks.iter().map(|block| (block.first, block.used))
+    }
+
+    /// The outside address of an inside one.
+    pub(super) fn outside_of(&self, inside: u32) -> Option<u32> {
+        self.all.get(&inside).map(|account| account.outside)
+    }
+
+    /// Counts a session more or less.
+    pub(super) fn session(&mut self, inside: u32, more: i32) {
+        if let Some(account) = self.all.get_mut(&inside) {
+            account.sessions = account.sessions.saturating_add_signed(more);
+        }
+    }
+
+    /// Forgets an inside address that has nothing.
+    pub(super) fn forget_idle(&mut self, inside: u32) {
+        if self.all.get(&inside).is_some_and(|account| account.sessions == 0 && account.ports == [0; 3]) {
+            self.all.remove(&inside);
+        }
+    }
+
+    /// Makes an account for an inside address, unless it has one, if it may begin another session.
+    pub(super) fn admit(
+        &mut self,
+        inside: u32,
+        by: Option<u16>,
+        grant: &Grant<'_>,
+        rng: &mut Rng,
+    ) -> Result<(), Cause> {
+        if let Some(account) = self.all.get(&inside) {
+            let most = if let Grant::Of(translation) = grant { translation.sessions_max } else { u32::MAX };
+            return if account.sessions < most { Ok(()) } else { Err(Cause::SubscriberLimit) };
+        }
+        let outside = match grant {
+            Grant::Own => inside,
+            Grant::Of(translation) => self.choose(translation, inside, rng).ok_or(Cause::NoPort)?,
+        };
+        self.enter(inside, by, outside);
+        Ok(())
+    }
+
+    /// Makes an account with this outside address.
+    pub(super) fn enter(&mut self, inside: u32, by: Option<u16>, outside: u32) {
+        let new = Account { outside, by, sessions: 0, ports: [0; 3], blocks: Vec::new() };
+        self.all.entry(inside).or_insert(new);
+    }
+
+    /// An outside address for a new subscriber: of two at random the one with more free ports (Mitzenmacher 2001), else one after the other.
+    fn choose(&mut self, translation: &Translation, inside: u32, rng: &mut Rng) -> Option<u32> {
+        if translation.allocation == Allocation::Deterministic {
+            return translation.determined(inside).map(|(address, _)| address);
+        }
+        let count = translation.pool.iter().map(|range| range.count()).sum::<u64>();
+        let used = |spaces: &HashMap<u32, PortSpace>, address: u32| {
+            spaces.get(&address).map_or(0, |space| Kind::ALL.iter().map(|kind| space.used(*kind)).sum::<u32>())
+        };
+        let [one, other] = [rng.u64(..count), rng.u64(..count)].map(|at| nth(&translation.pool, at));
+        let better = match (one?, other?) {
+            (one, other) if used(&self.spaces, other) < used(&self.spaces, one) => other,
+            (one, _) => one,
+        };
+        if self.has_room(translation, better) {
+            return Some(better);
+        }
+        let from = rng.u64(..count);
+        (0..count.min(TRIED))
+            .filter_map(|n| nth(&translation.pool, (from + n) % count))
+            .find(|address| self.has_room(translation, *address))
+    }
+
+    /// Whether a new subscriber would find a port of each protocol.
+    fn has_room(&self, translation: &Translation, outside: u32) -> bool {
+        let Some(space) = self.spaces.get(&outside) else { return true };
+        match translation.allocation {
+            Allocation::Blocks { size, .. } => (0..blocks(translation.ports, size))
+                .any(|n| space.is_free(range_of(translation.ports.0 + (n * u32::from(size)) as u16, size))),
+            _ => Kind::ALL.iter().all(|kind| space.used(*kind) < translation.width()),
+        }
+    }
+
+    /// Takes an outside port for an inside address and port.
+    pub(super) fn take_port(
+        &mut self,
+        kind: Kind,
+        inside: (u32, u16),
+        grant: &Grant<'_>,
+        rng: &mut Rng,
+    ) -> Result<(u32, u16), Cause> {
+        let found = self.find_port(kind, inside, grant, rng);
+        if found.is_err() {
+            self.forget_idle(inside.0);
+        }
+        found
+    }
+
+    fn find_port(
+        &mut self,
+        kind: Kind,
+        (inside, wanted): (u32, u16),
+        grant: &Grant<'_>,
+        rng: &mut Rng,
+    ) -> Result<(u32, u16), Cause> {
+        let account = self.all.get_mut(&inside).ok_or(Cause::NoPort)?;
+        let outside = account.outside;
+        let space = self.spaces.entry(outside).or_default();
+        let port = match grant {
+            Grant::Own if !space.is_used(kind, wanted) => {
+                space.take(kind, wanted);
+                Some(wanted)
+            }
+            Grant::Own => space.take_any(kind, (1024, u16::MAX), wanted, rng),
+            Grant::Of(translation) if account.ports[kind as usize] >= translation.ports_max => {
+                return Err(Cause::SubscriberLimit);
+            }
+            Grant::Of(translation) => match translation.allocation {
+                Allocation::Random => space.take_any(kind, translation.ports, wanted, rng),
+                Allocation::Deterministic => {
+                    let (_, range) = translation.determined(inside).ok_or(Cause::NoPort)?;
+                    space.take_any(kind, range, wanted, rng)
+                }
+                Allocation::Blocks { size, most } => {
+                    let in_block = account.blocks.iter_mut().find_map(|block| {
+                        let port = space.take_any(kind, range_of(block.first, size), wanted, rng)?;
+                        block.used += 1;
+                        Some(port)
+                    });
+                    if in_block.is_none() && account.blocks.len() >= usize::from(most) {
+                        return Err(Cause::SubscriberLimit);
+                    }
+                    in_block.or_else(|| {
+                        let first = free_block(space, translation.ports, size, rng)?;
+                        account.blocks.push(Block { first, used: 1 });
+                        space.take_any(kind, range_of(first, size), wanted, rng)
+                    })
+                }
+            },
+        };
+        let port = port.ok_or(Cause::NoPort)?;
+        account.ports[kind as usize] += 1;
+        Ok((outside, port))
+    }
+
+    /// Takes a certain port of an inside address, which has an account, if it is free and the translation may give it.
+    pub(super) fn claim(&mut self, kind: Kind, inside: u32, port: u16, grant: &Grant<'_>) -> bool {
+        let Some(account) = self.all.get_mut(&inside) else { return false };
+        let space = self.spaces.entry(account.outside).or_default();
+        if space.is_used(kind, port) {
+            return false;
+        }
+        if let Grant::Of(translation) = grant {
+            let (low, high) = match translation.allocation {
+                Allocation::Deterministic => match translation.determined(inside) {
+                    Some((_, range)) => range,
+                    None => return false,
+                },
+                _ => translation.ports,
+            };
+            if port < low || port > high {
+                return false;
+            }
+            if let Allocation::Blocks { size, most } = translation.allocation {
+                let first = low + (port - low) / size * size;
+                match account.blocks.iter().position(|block| block.first == first) {
+                    Some(at) => account.blocks[at].used += 1,
+                    None if account.blocks.len() < usize::from(most) && space.is_free(range_of(first, size)) => {
+                        account.blocks.push(Block { first, used: 1 });
+                    }
+                    None => return false,
+                }
+            }
+        }
+        space.take(kind, port);
+        account.ports[kind as usize] += 1;
+        true
+    }
+
+    /// Gives an outside port back.
+    pub(super) fn give_back(&mut self, kind: Kind, inside: u32, (outside, port): (u32, u16), grant: &Grant<'_>) {
+        self.space(outside).free(kind, port);
+        let Some(account) = self.all.get_mut(&inside) else { return };
+        account.ports[kind as usize] = account.ports[kind as usize].saturating_sub(1);
+        if let Grant::Of(Translation { allocation: Allocation::Blocks { size, .. }, .. }) = grant
+            && let Some(at) =
+                account.blocks.iter().position(|block| block.first <= port && port - block.first < *size)
+        {
+            account.blocks[at].used -= 1;
+            if account.blocks[at].used == 0 {
+                account.blocks.swap_remove(at);
+            }
+        }
+        self.forget_idle(inside);
+    }
+}
+
+fn range_of(first: u16, size: u16) -> (u16, u16) {
+    (first, first + (size - 1))
+}
+
+/// A block none of whose ports is in use.
+fn free_block(space: &PortSpace, ports: (u16, u16), size: u16, rng: &mut Rng) -> Option<u16> {
+    let count = blocks(ports, size);
+    let from = rng.u32(..count.max(1));
+    (0..count)
+        .map(|n| ports.0 + ((from + n) % count * u32::from(size)) as u16)
+        .find(|first| space.is_free(range_of(*first, size)))
+}

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the text of a file to a [`Policy`], with everything that is wrong in it.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use lang::{Diagnostic, SourceMap, Span};
+use rulefile::{AddressRange, Faults, Line, Word, bounded, lines, names, time_ns};
+
+use crate::policy::{
+    Allocation, Exemption, Filter, Forward, Policy, Range, Static, TCP, Timeouts, Translation, UDP, range_text,
+};
+
+/// Sessions at most, and how many by default.
+const SESSIONS_MAX: usize = 1 << 24;
+const SESSIONS: usize = 1 << 18;
+/// Statements of a kind at most.
+const STATEMENTS_MAX: usize = 1 << 12;
+/// Outside addresses of a pool at most.
+const POOL_MAX: u64 = 1 << 16;
+/// Outside ports where a translation does not say.
+const PORTS: (u16, u16) = (1024, u16::MAX);
+
+const STATEMENTS: [&str; 7] = ["translate", "forward", "static", "exempt", "filter", "timeout", "sessions"];
+
+/// A file that has been read.
+#[derive(Debug)]
+pub struct Reading {
+    /// The policy, if there is no error.
+    pub policy: Option<Policy>,
+    /// What is wrong.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The text, for messages.
+    pub sources: SourceMap,
+}
+
+/// Reads the text of a file.
+pub fn read(name: &str, text: &str) -> Reading {
+    let mut sources = SourceMap::new();
+    let file = sources.add(name, text);
+    let lines = lines(sources.text(file), file);
+    let policy = Policy {
+        translations: Vec::new(),
+        statics: Vec::new(),
+        forwards: Vec::new(),
+        exemptions: Vec::new(),
+        filter: Filter::EndpointIndependent,
+        timeouts: Timeouts::default(),
+        sessions: SESSIONS,
+    };
+    let mut reader = Reader { faults: Faults::new("E0701"), policy, spans: Spans::default() };
+    reader.faults.open_quotes(&lines);
+    // A forward may do without its outside address if there is one alone: the others come first.
+    let (forwards, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.words[0].text == "forward");
+    for line in others.into_iter().chain(forwards) {
+        if reader.faults.are_too_many() {
+            break;
+        }
+        reader.statement(line);
+    }
+    reader.check_together();
+    let is_sound = reader.faults.errors() == 0;
+    Reading {
+        policy: is_sound.then_some(reader.policy),
+        diagnostics: reader.faults.into_diagnostics(),
+        sources,
+    }
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// It cannot be read, or is too long.
+pub fn read_file(path: &Path) -> Result<Reading, String> {
+    Ok(read(&path.display().to_string(), &bounded(path)?))
+}
+
+/// Where statements stand, for messages that need several.
+#[derive(Default)]
+struct Spans {
+    translations: Vec<Span>,
+    statics: Vec<Span>,
+    forwards: Vec<Span>,
+}
+
+struct Reader {
+    faults: Faults,
+    policy: Policy,
+    spans: Spans,
+}
+
+/// The words behind the first one of a line, one after the other.
+struct Rest<'a> {
+    words: std::slice::Iter<'a, Word>,
+    /// The last one that was taken.
+    last: Span,
+}
+
+impl<'a> Rest<'a> {
+    fn of(line: &'a Line) -> Rest<'a> {
+        Rest { words: line.words[1..].iter(), last: line.words[0].span }
+    }
+
+    fn next(&mut self) -> Option<&'a Word> {
+        let word = self.words.next()?;
+        self.last = word.span;
+        Some(word)
+    }
+}
+
+impl Reader {
+    fn wrong(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) -> Option<()> {
+        self.faults.wrong(span, message, help);
+        None
+    }
+
+    fn statement(&mut self, line: &Line) {
+        let first = &line.words[0];
+        // Each returns nothing if something is wrong, which has been noted.
+        let _ = match first.text.as_str() {
+            "translate" => self.translation(line),
+            "forward" => self.forward(line),
+            "static" => self.one_by_one(line),
+            "exempt" => self.exemption(line),
+            "filter" => self.filter(line),
+            "timeout" => self.timeout(line),
+            "sessions" => self.sessions(line),
+            _ => {
+                self.faults.unknown(first, "statement", STATEMENTS.into_iter());
+                None
+            }
+        };
+    }
+
+    /// The next word, which must be there.
+    fn word<'a>(&mut self, rest: &mut Rest<'a>, what: &str, help: &str) -> Option<&'a Word> {
+        let word = rest.next();
+        if word.is_none() {
+            self.wrong(rest.last, format!("{what} is missing"), help);
+        }
+        word
+    }
+
+    /// The next word, which must be this one.
+    fn keyword(&mut self, rest: &mut Rest<'_>, keyword: &str, help: &str) -> Option<()> {
+        let word = self.word(rest, &format!("'{keyword}'"), help)?;
+        if word.text != keyword {
+            return self.wrong(word.span, format!("unexpected '{}' in place of '{keyword}'", word.text), help);
+        }
+        Some(())
+    }
+
+    /// Nothing may follow.
+    fn end(&mut self, rest: &mut Rest<'_>, help: &str) -> Option<()> {
+        match rest.next() {
+            None => Some(()),
+            Some(word) => self.wrong(word.span, format!("unexpected '{}'", word.text), help),
+        }
+    }
+
+    /// IPv4 addresses of a list.
+    fn ranges(&mut self, word: &Word) -> Option<Vec<Range>> {
+        let mut all = Vec::new();
+        for part in word.parts() {
+            match AddressRange::parse(&part.text) {
+                Ok(AddressRange::Four(first, last)) => all.push((Range { first, last }, part.span)),
+                Ok(AddressRange::Six(..)) => {
+                    let help = "translation is for IPv4 addresses";
+                    self.wrong(part.span, format!("'{}' is an IPv6 address", part.text), help);
+                }
+                Err(why) => {
+                    let help = "write an address, ADDRESS/LENGTH, or FIRST-LAST, for example 10.0.0.0/8";
+                    self.wrong(part.span, why, help);
+                }
+            }
+        }
+        for (n, (range, span)) in all.iter().enumerate() {
+            if all[..n].iter().any(|(other, _)| other.meets(*range)) {
+                return self.wrong(*span, "an address is listed twice", "leave one out").map(|()| Vec::new());
+            }
+        }
+        let count = word.parts().count();
+        (all.len() == count && count > 0).then(|| all.into_iter().map(|(range, _)| range).collect())
+    }
+
+    fn one_range(&mut self, word: &Word) -> Option<Range> {
+        match self.ranges(word)?[..] {
+            [one] => Some(one),
+            _ => {
+                self.wrong(word.span, "several ranges of addresses", "write one statement for each");
+                None
+            }
+        }
+    }
+
+    fn address(&mut self, word: &Word) -> Option<u32> {
+        let found = word.text.parse::<Ipv4Addr>();
+        if found.is_err() {
+            let help = "write one address, for example 192.0.2.1";
+            self.wrong(word.span, format!("'{}' is not an IPv4 address", word.text), help);
+        }
+        found.ok().map(u32::from)
+    }
+
+    fn number<T: TryFrom<u64>>(&mut self, word: &Word, range: std::ops::RangeInclusive<u64>) -> Option<T> {
+        let found = word.text.parse::<u64>().ok().filter(|number| range.contains(number));
+        if found.is_none() {
+            let help = format!("write a number from {} to {}", range.start(), range.end());
+            self.wrong(word.span, format!("'{}' is not such a number", word.text), help);
+        }
+        found.and_then(|number| T::try_from(number).ok())
+    }
+
+    /// A port, or the first and the last one.
+    fn ports(&mut self, word: &Word) -> Option<(u16, u16)> {
+        let both = match word.text.split_once('-') {
+            Some((low, high)) if low.parse::<u16>().is_ok() => names::port(low).zip(names::port(high)),
+            _ => names::port(&word.text).map(|port| (port, port)),
+        };
+        let both = both.filter(|(low, high)| *low > 0 && low <= high);
+        if both.is_none() {
+            let help = "write a number from 1 to 65535, LOW-HIGH, or a name such as https";
+            self.wrong(word.span, format!("'{}' is not a port", word.text), help);
+        }
+        both
+    }
+
+    fn has_room(&mut self, line: &Line, count: usize) -> Option<()> {
+        if count >= STATEMENTS_MAX {
+            let help = "put addresses into one statement, with commas between them";
+            return self.wrong(line.span, format!("more than {STATEMENTS_MAX} statements of this kind"), help);
+        }
+        Some(())
+    }
+
+    fn translation(&mut self, line: &Line) -> Option<()> {
+        const HELP: &str = "write `translate INSIDE to OUTSIDE [ports LOW-HIGH] [block SIZE [max N]] [deterministic] \
+                            [max-sessions N] [max-ports N]`";
+        self.has_room(line, self.policy.translations.len())?;
+        let mut rest = Rest::of(line);
+        let inside = self.word(&mut rest, "the inside addresses", HELP)?;
+        let inside = self.ranges(inside)?;
+        self.keyword(&mut rest, "to", HELP)?;
+        let pool = self.word(&mut rest, "the outside addresses", HELP)?;
+        let pool_span = pool.span;
+        let pool = self.ranges(pool)?;
+        if pool.iter().map(|range| range.count()).sum::<u64>() > POOL_MAX {
+            return self.wrong(pool_span, format!("more than {POOL_MAX} outside addresses"), "use fewer");
+        }
+        let mut new = Translation {
+            inside,
+            pool,
+            ports: PORTS,
+            allocation: Allocation::Random,
+            sessions_max: u32::MAX,
+            ports_max: u32::MAX,
+            line: line.number,
+            text: line.text(),
+        };
+        let mut said: Vec<&str> = Vec::new();
+        while let Some(word) = rest.next() {
+            if said.contains(&word.text.as_str()) {
+                return self.wrong(word.span, format!("'{}' is given twice", word.text), "leave one out");
+            }
+            said.push(&word.text);
+            match word.text.as_str() {
+                "ports" => {
+                    let word = self.word(&mut rest, "the range of ports", HELP)?;
+                    new.ports = self.ports(word)?;
+                }
+                "block" => {
+                    let word = self.word(&mut rest, "the size of a block", HELP)?;
+                    let size = self.number(word, 1..=16384)?;
+                    new.allocation = Allocation::Blocks { size, most: u16::MAX };
+                }
+                "max" => {
+                    let word = self.word(&mut rest, "the number of blocks", HELP)?;
+                    let most = self.number(word, 1..=65535)?;
+                    match &mut new.allocation {
+                        Allocation::Blocks { most: place, .. } => *place = most,
+                        _ => return self.wrong(word.span, "'max' without 'block'", "write `block SIZE max N`"),
+                    }
+                }
+                "deterministic" => new.allocation = Allocation::Deterministic,
+                "max-sessions" => {
+                    let word = self.word(&mut rest, "the number of sessions", HELP)?;
+                    new.sessions_max = self.number(word, 1..=u64::from(u32::MAX))?;
+                }
+                "max-ports" => {
+                    let word = self.word(&mut rest, "the number of ports", HELP)?;
+                    new.ports_max = self.number(word, 1..=65535)?;
+                }
+                _ => {
+                    let names = ["ports", "block", "max", "deterministic", "max-sessions", "max-ports"];
+                    self.faults.unknown(word, "option", names.into_iter());
+                    return None;
+                }
+            }
+        }
+        if said.contains(&"block") && said.contains(&"deterministic") {
+            let help = "a deterministic translation has one block for each inside address";
+            return self.wrong(line.span, "'block' and 'deterministic' exclude each other", help);
+        }
+        match new.allocation {
+            Allocation::Blocks { size, .. } if u32::from(size) > new.width() => {
+                return self.wrong(line.span, "no block fits into the range of ports", "write a smaller block");
+            }
+            Allocation::Deterministic if new.share() > u64::from(new.width()) => {
+                let (share, width) = (new.share(), new.width());
+                let message = format!("{share} inside addresses would share the {width} ports of an outside address");
+                return self.wrong(line.span, message, "use more outside addresses");
+            }
+            _ => {}
+        }
+        self.policy.translations.push(new);
+        self.spans.translations.push(line.span);
+        Some(())
+    }
+
+    fn forward(&mut self, line: &Line) -> Option<()> {
+        const HELP: &str = "write `forward tcp|udp PORT[-PORT] [on OUTSIDE] to INSIDE [port PORT]`";
+        self.has_room(line, self.policy.forwards.len())?;
+        let mut rest = Rest::of(line);
+        let protocol = self.word(&mut rest, "the protocol", HELP)?;
+        let protocol = match protocol.text.as_str() {
+            "tcp" => TCP,
+            "udp" => UDP,
+            _ => {
+                self.faults.unknown(protocol, "protocol of a forward", ["tcp", "udp"].into_iter());
+                return None;
+            }
+        };
+        let ports = self.word(&mut rest, "the outside port", HELP)?;
+        let ports = self.ports(ports)?;
+        let mut word = self.word(&mut rest, "'to'", HELP)?;
+        let mut outside = None;
+        if word.text == "on" {
+            let address = self.word(&mut rest, "the outside address", HELP)?;
+            outside = Some(self.address(address)?);
+            word = self.word(&mut rest, "'to'", HELP)?;
+        }
+        if word.text != "to" {
+            return self.wrong(word.span, format!("unexpected '{}' in place of 'to'", word.text), HELP);
+        }
+        let inside = self.word(&mut rest, "the inside address", HELP)?;
+        let inside = self.address(inside)?;
+        let mut port = ports.0;
+        if let Some(word) = rest.next() {
+            if word.text != "port" {
+                return self.wrong(word.span, format!("unexpected '{}'", word.text), HELP);
+            }
+            let first = self.word(&mut rest, "the inside port", HELP)?;
+            let range = self.ports(first)?;
+            if range.1 != range.0 && range.1 - range.0 != ports.1 - ports.0 {
+                return self.wrong(first.span, "as many inside ports as outside ports are needed", "write the first one alone");
+            }
+            port = range.0;
+        }
+        if port.checked_add(ports.1 - ports.0).is_none() {
+            return self.wrong(line.span, "the inside ports would be above 65535", "write a smaller port");
+        }
+        self.end(&mut rest, HELP)?;
+        let pools: Vec<Range> = self.policy.translations.iter().flat_map(|one| one.pool.clone()).collect();
+        let outside = match (outside, &pools[..]) {
+            (Some(outside), _) => outside,
+            (None, [first, ..]) if pools.iter().all(|range| range == first) && first.count() == 1 => first.first,
+            (None, _) => {
+                let help = "write `on ADDRESS`: there is not exactly one outside address to choose";
+                return self.wrong(line.words[0].span, "a forward without outside address", help);
+            }
+        };
+        let text = line.text();
+        self.policy.forwards.push(Forward { protocol, outside, ports, inside, port, line: line.number, text });
+        self.spans.forwards.push(line.span);
+        Some(())
+    }
+
+    fn one_by_one(&mut self, line: &Line) -> Option<()> {
+        const HELP: &str = "write `static INSIDE to OUTSIDE`, for example `static 10.0.1.9 to 192.0.2.9`";
+        self.has_room(line, self.policy.statics.len())?;
+        let mut rest = Rest::of(line);
+        let inside = self.word(&mut rest, "the inside address", HELP)?;
+        let inside = self.one_range(inside)?;
+        self.keyword(&mut rest, "to", HELP)?;
+        let outside = self.word(&mut rest, "the outside address", HELP)?;
+        let span = outside.span;
+        let outside = self.one_range(outside)?;
+        self.end(&mut rest, HELP)?;
+        if inside.count() != outside.count() {
+            let message = format!("{} inside addresses for {} outside ones", inside.count(), outside.count());
+            return self.wrong(span, message, "write as many of both");
+        }
+        self.policy.statics.push(Static { inside, outside, line: line.number, text: line.text() });
+        self.spans.statics.push(line.span);
+        Some(())
+    }
+
+    fn exemption(&mut self, line: &Line) -> Option<()> {
+        const HELP: &str = "write `exempt SOURCE to DESTINATION`, for example `exempt 10.0.1.0/24 to 10.9.0.0/16`";
+        self.has_room(line, self.policy.exemptions.len())?;
+        let mut rest = Rest::of(line);
+        let from = self.word(&mut rest, "the source", HELP)?;
+        let from = self.ranges(from)?;
+        self.keyword(&mut rest, "to", HELP)?;
+        let to = self.word(&mut rest, "the destination", HELP)?;
+        let to = self.ranges(to)?;
+        self.end(&mut rest, HELP)?;
+        self.policy.exemptions.push(Exemption { from, to });
+        Some(())
+    }
+
+    fn filter(&mut self, line: &Line) -> Option<()> {
+        let names = Filter::ALL.map(|(name, _)| name);
+        let help = format!("write `filter MODE`, one of {}", names.join(", "));
+        let mut rest = Rest::of(line);
+        let word = self.word(&mut rest, "the mode", &help)?;
+        let Some((_, mode)) = Filter::ALL.into_iter().find(|(name, _)| *name == word.text) else {
+            self.faults.unknown(word, "filter", names.into_iter());
+            return None;
+        };
+        self.policy.filter = mode;
+        self.end(&mut rest, &help)
+    }
+
+    fn timeout(&mut self, line: &Line) -> Option<()> {
+        const HELP: &str = "write `timeout NAME TIME`, for example `timeout udp 2m`";
+        let mut rest = Rest::of(line);
+        let name = self.word(&mut rest, "the name", HELP)?;
+        let Some(place) = self.policy.timeouts.named(&name.text) else {
+            self.faults.unknown(name, "timeout", Timeouts::NAMES.into_iter());
+            return None;
+        };
+        let Some(time) = rest.next() else {
+            return self.wrong(rest.last, "the time is missing", HELP);
+        };
+        match time_ns(&time.text) {
+            Some(found) => *place = found,
+            None => {
+                return self.wrong(time.span, format!("'{}' is not a time", time.text), "write 30s, 5m, 2h or 500ms");
+            }
+        }
+        self.end(&mut rest, HELP)
+    }
+
+    fn sessions(&mut self, line: &Line) -> Option<()> {
+        let help = format!("write `sessions NUMBER`, from 1 to {SESSIONS_MAX}");
+        let mut rest = Rest::of(line);
+        let word = self.word(&mut rest, "the number", &help)?;
+        self.policy.sessions = self.number(word, 1..=SESSIONS_MAX as u64)?;
+        self.end(&mut rest, &help)
+    }
+
+    /// What is wrong with statements together.
+    fn check_together(&mut self) {
+        let (policy, mut found) = (&self.policy, Vec::new());
+        for (n, one) in policy.translations.iter().enumerate() {
+            for (earlier, other) in policy.translations[..n].iter().enumerate() {
+                let span = [self.spans.translations[n], self.spans.translations[earlier]];
+                let is_covered =
+                    one.inside.iter().all(|range| other.inside.iter().any(|o| o.first <= range.first && range.last <= o.last));
+                if is_covered {
+                    let message = "an earlier statement translates all these addresses";
+                    found.push((span, message.to_owned(), "leave one out, or put the one for fewer addresses first"));
+                }
+                let shares = one.pool.iter().any(|range| other.pool.iter().any(|o| o.meets(*range)))
+                    && one.ports.0 <= other.ports.1
+                    && other.ports.0 <= one.ports.1;
+                let is_random = one.allocation == Allocation::Random && other.allocation == Allocation::Random;
+                if shares && !is_random {
+                    let message = "blocks of ports are shared with an earlier statement";
+                    found.push((span, message.to_owned(), "give it other outside addresses, or another range of ports"));
+                }
+            }
+        }
+        for (n, one) in policy.statics.iter().enumerate() {
+            let span = self.spans.statics[n];
+            for (earlier, other) in policy.statics[..n].iter().enumerate() {
+                if one.inside.meets(other.inside) || one.outside.meets(other.outside) {
+                    let message = "an address has two static translations".to_owned();
+                    found.push(([span, self.spans.statics[earlier]], message, "leave one out"));
+                }
+            }
+            let pool = policy.translations.iter().position(|t| t.pool.iter().any(|range| range.meets(one.outside)));
+            if let Some(pool) = pool {
+                let message = format!("{} is in a pool, too", range_text(one.outside));
+                found.push(([span, self.spans.translations[pool]], message, "take it out of the pool"));
+            }
+        }
+        for (n, one) in policy.forwards.iter().enumerate() {
+            let span = self.spans.forwards[n];
+            let is_same = |other: &Forward| {
+                (one.protocol, one.outside) == (other.protocol, other.outside)
+                    && one.ports.0 <= other.ports.1
+                    && other.ports.0 <= one.ports.1
+            };
+            if let Some(earlier) = policy.forwards[..n].iter().position(is_same) {
+                let message = "an outside port has two forwards".to_owned();
+                found.push(([span, self.spans.forwards[earlier]], message, "leave one out"));
+            }
+            let fixed = policy.statics.iter().position(|other| other.outside.holds(one.outside));
+            if let Some(other) = fixed {
+                let message = "the outside address is an inside one's own".to_owned();
+                found.push(([span, self.spans.statics[other]], message, "use another outside address"));
+            }
+        }
+        for ([span, other], message, help) in found {
+            self.faults.wrong(span, message, help);
+            self.faults.note(Some(other), "the other one");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

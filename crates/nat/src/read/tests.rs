@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use super::*;
+
+fn good(text: &str) -> Policy {
+    let reading = read("test", text);
+    let shown = lang::render(&reading.diagnostics, &reading.sources, false);
+    reading.policy.unwrap_or_else(|| panic!("{shown}"))
+}
+
+/// The line and the message of each error, with its help.
+fn wrong(text: &str) -> Vec<String> {
+    let reading = read("test", text);
+    assert!(reading.policy.is_none(), "{text} is right");
+    let line = |span: Option<Span>| {
+        span.map_or(0, |span| reading.sources.text(0)[..span.start as usize].matches('\n').count() + 1)
+    };
+    let all = reading.diagnostics.iter();
+    all.map(|d| format!("{}: {}; {}", line(d.span), d.message, d.help.as_deref().unwrap_or_default())).collect()
+}
+
+fn address(text: &str) -> u32 {
+    text.parse::<Ipv4Addr>().unwrap().into()
+}
+
+#[test]
+fn a_whole_file() {
+    let policy = good(
+        "# A provider.
+translate 10.0.1.0/24, 10.0.2.0/24 to 192.0.2.1
+translate 100.64.0.0/20 to 192.0.2.16/28 block 512 max 4 max-sessions 1000 max-ports 900
+translate 100.65.0.0/24 to 192.0.2.32 deterministic ports 2048-65535
+static 10.0.3.16/28 to 198.51.100.16/28
+exempt 10.0.1.0/24 to 10.9.0.0/16
+forward tcp https on 192.0.2.1 to 10.0.1.20 port 8443
+forward udp 5000-5009 on 192.0.2.1 to 10.0.1.21 port 6000
+filter address-dependent
+timeout udp 2m
+timeout tcp-transitory 1m
+sessions 1000",
+    );
+    let [home, blocks, fixed] = &policy.translations[..] else { panic!("{policy:?}") };
+    assert_eq!((home.allocation, home.ports, home.line), (Allocation::Random, (1024, 65535), 2));
+    assert_eq!(blocks.allocation, Allocation::Blocks { size: 512, most: 4 });
+    assert_eq!((blocks.sessions_max, blocks.ports_max), (1000, 900));
+    assert_eq!((fixed.allocation, fixed.ports), (Allocation::Deterministic, (2048, 65535)));
+    assert_eq!(policy.static_outside(address("10.0.3.17")), Some(address("198.51.100.17")));
+    assert_eq!(policy.static_inside(address("198.51.100.31")), Some(address("10.0.3.31")));
+    assert_eq!(policy.static_inside(address("198.51.100.32")), None);
+    assert!(policy.is_exempt(address("10.0.1.1"), address("10.9.1.1")));
+    assert!(!policy.is_exempt(address("10.0.2.1"), address("10.9.1.1")));
+    let ports: Vec<_> = policy.forwards.iter().map(|one| (one.protocol, one.ports, one.port)).collect();
+    assert_eq!(ports, [(TCP, (443, 443), 8443), (UDP, (5000, 5009), 6000)]);
+    assert_eq!((policy.filter, policy.sessions), (Filter::AddressDependent, 1000));
+    assert_eq!((policy.timeouts.udp, policy.timeouts.tcp_transitory), (120_000_000_000, 60_000_000_000));
+    assert_eq!(policy.translation(address("100.64.15.255")), Some(1));
+    let outside: Vec<String> = policy.outside().into_iter().map(range_text).collect();
+    assert_eq!(outside, ["192.0.2.1", "192.0.2.16-192.0.2.32", "198.51.100.16-198.51.100.31"]);
+}
+
+#[test]
+fn one_outside_address_need_not_be_named() {
+    let policy = good("forward tcp 80 to 10.0.1.5\ntranslate 10.0.1.0/24 to 192.0.2.1");
+    assert_eq!(policy.forwards[0].outside, address("192.0.2.1"));
+}
+
+#[test]
+fn ports_of_deterministic_translations_do_not_overlap() {
+    let policy = good("translate 100.64.0.0/24 to 192.0.2.1-192.0.2.3 deterministic");
+    let one = &policy.translations[0];
+    let all: Vec<_> = (0..256).map(|n| one.determined(address("100.64.0.0") + n).unwrap()).collect();
+    // RFC 7422: 64,512 ports for the 86 inside addresses of each outside one.
+    assert_eq!(all[0], (address("192.0.2.1"), (1024, 1773)));
+    assert_eq!(all[86], (address("192.0.2.2"), (1024, 1773)));
+    for (n, (outside, ports)) in all.iter().enumerate() {
+        assert_eq!(ports.1 - ports.0, 749);
+        assert!(all[..n].iter().all(|(other, p)| other != outside || p.1 < ports.0 || ports.1 < p.0));
+    }
+    assert_eq!(one.determined(address("100.64.1.0")), None);
+}
+
+#[test]
+fn mistakes_have_a_place_and_a_remedy() {
+    let cases = [
+        ("translat 10.0.0.0/8 to 192.0.2.1", "1: unknown statement 'translat'; did you mean `translate`?"),
+        ("translate 10.0.0.0/8", "1: 'to' is missing; write `translate INSIDE to OUTSIDE"),
+        ("translate 10.0.0.0/8 by 192.0.2.1", "1: unexpected 'by' in place of 'to'; write"),
+        ("translate 10.0.0.1/8 to 192.0.2.1", "1: '10.0.0.1/8' has bits after its prefix length; write an address"),
+        ("translate fd00::/8 to 192.0.2.1", "1: 'fd00::/8' is an IPv6 address; translation is for IPv4"),
+        ("translate 10.0.0.0/8,10.1.0.0/16 to 192.0.2.1", "1: an address is listed twice; leave one out"),
+        ("translate 10.0.0.0/8 to 20.0.0.0/8", "1: more than 65536 outside addresses; use fewer"),
+        ("translate 10.0.0.0/8 to 192.0.2.1 port 5", "1: unknown option 'port'; did you mean `ports`?"),
+        ("translate 10.0.0.0/8 to 192.0.2.1 ports 9-5", "1: '9-5' is not a port; write a number"),
+        ("translate 10.0.0.0/8 to 192.0.2.1 max 5", "1: 'max' without 'block'; write `block SIZE max N`"),
+        ("translate 10.0.0.0/8 to 192.0.2.1 block 64 block 64", "1: 'block' is given twice; leave one out"),
+        ("translate 10.0.0.0/8 to 192.0.2.1 block 0", "1: '0' is not such a number; write a number from 1 to 16384"),
+        ("translate 10.0.0.0/8 to 192.0.2.1 ports 10-20 block 64", "1: no block fits into the range of ports; write"),
+        ("translate 10.0.0.0/8 to 192.0.2.1 deterministic", "1: 16777216 inside addresses would share the 64512 ports of an outside address; use"),
+        ("translate 10.0.0.0/24 to 192.0.2.1 block 4 deterministic", "1: 'block' and 'deterministic' exclude each other; a"),
+        ("forward icmp 1 to 10.0.0.1", "1: unknown protocol of a forward 'icmp'; known: tcp, udp"),
+        ("forward tcp 80 to 10.0.0.1", "1: a forward without outside address; write `on ADDRESS`"),
+        ("forward tcp 80 on 192.0.2.1 to 10.0.0.300", "1: '10.0.0.300' is not an IPv4 address; write one"),
+        ("forward tcp 80-90 on 192.0.2.1 to 10.0.0.1 port 80-81", "1: as many inside ports as outside ports are needed; write"),
+        ("forward tcp 80-90 on 192.0.2.1 to 10.0.0.1 port 65530", "1: the inside ports would be above 65535; write"),
+        ("forward tcp 80 on 192.0.2.1 to 10.0.0.1 port 81 x", "1: unexpected 'x'; write `forward"),
+        ("static 10.0.0.0/30 to 192.0.2.1", "1: 4 inside addresses for 1 outside ones; write as many of both"),
+        ("exempt 10.0.0.0/8 192.0.2.1", "1: unexpected '192.0.2.1' in place of 'to'; write `exempt"),
+        ("filter none", "1: unknown filter 'none'; known: endpoint-independent"),
+        ("timeout sctp 5m", "1: unknown timeout 'sctp'; "),
+        ("timeout udp soon", "1: 'soon' is not a time; write 30s"),
+        ("timeout udp", "1: the time is missing; write `timeout NAME TIME`"),
+        ("sessions 0", "1: '0' is not such a number; write a number from 1 to 16777216"),
+        (
+            "translate 10.0.0.0/8 to 192.0.2.1\ntranslate 10.1.0.0/16 to 192.0.2.2",
+            "2: an earlier statement translates all these addresses; leave",
+        ),
+        (
+            "translate 10.1.0.0/16 to 192.0.2.1\ntranslate 10.0.0.0/8 to 192.0.2.1 block 64",
+            "2: blocks of ports are shared with an earlier statement; give",
+        ),
+        (
+            "static 10.0.0.1 to 192.0.2.1\nstatic 10.0.0.2 to 192.0.2.1",
+            "2: an address has two static translations; leave one out",
+        ),
+        (
+            "translate 10.0.0.0/24 to 192.0.2.1\nstatic 10.0.1.1 to 192.0.2.1",
+            "2: 192.0.2.1 is in a pool, too; take it out of the pool",
+        ),
+        (
+            "forward tcp 80-90 on 192.0.2.1 to 10.0.0.1\nforward tcp 85 on 192.0.2.1 to 10.0.0.2",
+            "2: an outside port has two forwards; leave one out",
+        ),
+        (
+            "static 10.0.0.1 to 192.0.2.1\nforward tcp 85 on 192.0.2.1 to 10.0.0.2",
+            "2: the outside address is an inside one's own; use another",
+        ),
+        ("translate \"10.0.0.0/8 to x", "1: the quote does not end; write \" at the end"),
+    ];
+    for (text, expected) in cases {
+        let found = wrong(text);
+        assert!(found.iter().any(|one| one.starts_with(expected)), "{text}:\n{found:#?}");
+    }
+}
