@@ -29,6 +29,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "feed",
             "firewall",
             "ipsec",
+            "nat",
+            "rulefile",
             "tables",
             "packet",
             "wire",
@@ -50,7 +52,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &["client", "element", "engine", "lang", "packet", "ports", "profile", "report", "sync", "wire"],
     ),
     ("top", &["client", "engine", "icc", "stats"]),
-    ("conf", &["element", "elements", "engine", "esp", "ipsec", "lang", "report", "wire", "wireguard"]),
+    (
+        "conf",
+        &["element", "elements", "engine", "esp", "ipsec", "lang", "nat", "report", "wire", "wireguard"],
+    ),
     (
         "harness",
         &[
@@ -79,6 +84,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("xfrm-preload", &[]),
     ("feed", &["wire"]),
     ("firewall", &["lang", "rulefile", "tables", "wire"]),
+    ("nat", &["lang", "rulefile", "tables", "wire"]),
     ("rulefile", &["lang"]),
     (
         "controller",
@@ -185,6 +191,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "harness",
             "labs",
             "lang",
+            "nat",
             "observe",
             "packet",
             "planes",

@@ -2,6 +2,7 @@
 //! Complete, commented configurations for named interfaces, as `junctor init` writes them.
 
 pub mod ipsec;
+mod nat;
 pub mod present;
 pub mod wireguard;
 
@@ -90,6 +91,10 @@ pub struct Kernel {
     pub vrfs: Vec<String>,
     /// The file of rules by which packets may pass.
     pub firewall: Option<String>,
+    /// The file of statements by which addresses are translated.
+    pub nat: Option<String>,
+    /// The interfaces that lead outside; by default those of default routes.
+    pub outside: Vec<String>,
 }
 
 /// The text of a router; interfaces as `eth0=10.0.0.1/24`.
@@ -153,6 +158,9 @@ pub fn described(
             None => (prefix.to_owned(), hop.as_str()),
         };
         add_route(&mut router, &prefix, way).map_err(|why| format!("--default {hop}: {why}"))?;
+    }
+    if let Some(file) = kernel.nat {
+        router.nat = Some(nat::translation(&router, file, &kernel.outside)?);
     }
     Ok(router)
 }

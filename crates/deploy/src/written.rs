@@ -73,7 +73,7 @@ impl Wanted {
             mpls: self.mpls,
             ipsec: self.ipsec,
             vrfs: self.vrfs.clone(),
-            firewall: None,
+            ..Kernel::default()
         };
         let router = init::described(&self.interfaces, &[], &[], kernel).map_err(Error::Wrong)?;
         vrrp::keepalived(&name, &self.vrrp, &self.interfaces, Path::new("")).map_err(Error::Wrong)?;

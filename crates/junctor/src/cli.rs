@@ -10,8 +10,8 @@ use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     affinity, apply, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib, firewall,
-    init, ipsec, lab, outcome, parallelize, plan, profile, routing, run, sessions, top, trace, trial, trials,
-    up,
+    init, ipsec, lab, nat, outcome, parallelize, plan, profile, routing, run, sessions, top, trace, trial,
+    trials, up,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -51,6 +51,7 @@ enum Command {
     Ipsec(ipsec::Args),
     Lab(lab::Args),
     Logs(up::commands::LogsArgs),
+    Nat(nat::Args),
     Neighbours(routing::neighbours::Args),
     Parallelize(parallelize::Args),
     Plan(plan::Args),
@@ -108,6 +109,7 @@ pub(crate) fn main() -> u8 {
         Command::Elements(args) => describe::main(&args),
         Command::Fib(args) => fib::main(&args),
         Command::Firewall(args) => firewall::main(&args),
+        Command::Nat(args) => nat::main(&args),
         Command::Guest(args) => up::guest(&args),
         Command::Init(args) => init::main(&args),
         Command::Ipsec(args) => ipsec::main(&args),

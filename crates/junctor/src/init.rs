@@ -16,6 +16,7 @@ use crate::outcome;
   junctor init router eth0=10.0.0.1/24 eth1=10.0.1.1/24,mtu=1400 --default 10.0.0.254 > router.click
   junctor init router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24,2001:db8:1::1/64 --default fe80::9%eth1
   junctor init router eth0=10.0.0.1/24 eth1=10.0.0.1/24 eth2=10.0.1.1/24 eth3=10.0.1.1/24 --vrf red=eth0,eth2 --vrf blue=eth1,eth3
+  junctor init router eth0=192.0.2.1/24 eth1=10.0.1.1/24 --default 192.0.2.254 --nat office.nat > gateway.click
   junctor init ipsec eth0=192.0.2.1/24 eth1=10.1.0.1/16 --peer 192.0.2.2 --remote 10.2.0.0/16 > gateway.click
   junctor init wireguard --peer 'PUBLICKEY endpoint 192.0.2.2:51820 allowed-ips 10.2.0.0/16' > wg0.conf
   junctor init bridge eth0 eth1 eth2 > bridge.click
@@ -69,6 +70,12 @@ enum What {
         /// Let only those connections pass that the rules of this file accept: see 'junctor firewall'.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]
         firewall: Option<String>,
+        /// Translate addresses and ports of IPv4, as the statements of this file say: see 'junctor nat'.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]
+        nat: Option<String>,
+        /// With --nat, an interface that leads outside; may be repeated. By default those of the default routes.
+        #[arg(long, value_name = "IF", requires = "nat")]
+        outside: Vec<String>,
     },
     /// An IPsec gateway: a router that joins networks by a tunnel, with new keys, and the commands for Linux at the other end.
     Ipsec(Gateway),
@@ -92,7 +99,21 @@ enum What {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let text = match &args.what {
-        What::Router { interfaces, default, route, host, netns, feed, bfd, mpls, ipsec, vrf, firewall } => {
+        What::Router {
+            interfaces,
+            default,
+            route,
+            host,
+            netns,
+            feed,
+            bfd,
+            mpls,
+            ipsec,
+            vrf,
+            firewall,
+            nat,
+            outside,
+        } => {
             let bad = |name: &Option<String>| name.clone().filter(|name| !is_interface_name(name));
             match (bad(netns), bad(feed)) {
                 (Some(bad), _) => Err(format!("'{bad}' is not the name of a network namespace")),
@@ -107,6 +128,8 @@ pub(crate) fn main(args: &Args) -> u8 {
                         ipsec: *ipsec,
                         vrfs: vrf.clone(),
                         firewall: firewall.clone(),
+                        nat: nat.clone(),
+                        outside: outside.clone(),
                     };
                     init::present::with_addresses(interfaces)
                         .and_then(|interfaces| init::router(&interfaces, default, route, kernel))

@@ -29,6 +29,7 @@ mod init;
 mod ipsec;
 mod keeper;
 mod lab;
+mod nat;
 mod outcome;
 mod parallelize;
 mod plan;

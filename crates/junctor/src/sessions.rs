@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor sessions`: connections through the firewall of a running router.
+//! `junctor sessions`: sessions of the firewall or the address translator of a running router.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use client::Failure;
+use client::{Client, Failure, lost};
 use firewall::{AddressRange, Addresses};
 use serde_json::json;
-use views::firewall::{self as view, Session};
+use views::sessions::{self as view, Holder, Session};
 
-use crate::firewall::Of;
-use crate::{ctl, exit, outcome};
+use crate::ctl::{self, Which};
+use crate::{exit, outcome};
 
-/// List, count or end connections through a running router's firewall.
+/// List, count or end sessions of a running router's firewall or address translator.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor sessions
@@ -20,6 +20,7 @@ use crate::{ctl, exit, outcome};
   junctor sessions --count --port 443
   junctor sessions --top 10                 the hosts with the most bytes
   junctor sessions --address 192.0.2.9 --end
+  junctor sessions --element nat44          if there is a firewall, too
   junctor sessions --json --limit 0         all of them")]
 pub(crate) struct Args {
     /// Only those with this address on one side: ADDRESS, ADDRESS/LENGTH or FIRST-LAST.
@@ -46,8 +47,14 @@ pub(crate) struct Args {
     /// End them. Needs --address.
     #[arg(long, requires = "address")]
     end: bool,
+    /// The element Firewall or NAT44, if there are several.
+    #[arg(long, value_name = "NAME")]
+    element: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
-    of: Of,
+    router: Which,
 }
 
 /// Runs the command.
@@ -60,7 +67,8 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 fn is_chosen(args: &Args, address: Option<&Addresses>, session: &Session) -> bool {
-    let ends = [session.source, session.destination];
+    let ends: Vec<(IpAddr, u16)> =
+        [session.source, session.destination].into_iter().chain(session.outside).collect();
     address.is_none_or(|addresses| ends.iter().any(|(address, _)| addresses.holds(*address)))
         && args.port.is_none_or(|wanted| ends.iter().any(|(_, port)| *port == wanted))
         && args.protocol.as_ref().is_none_or(|protocol| *protocol == session.protocol)
@@ -68,11 +76,13 @@ fn is_chosen(args: &Args, address: Option<&Addresses>, session: &Session) -> boo
 }
 
 fn run(args: &Args, address: Option<&Addresses>) -> Result<u8, Failure> {
-    let (mut client, element) = args.of.connect()?;
+    let mut client = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost))?;
+    let holder = Holder::find(&mut client, args.element.as_deref())?;
+    let element = &holder.element;
     let (mut found, mut count, mut by_source) = (Vec::new(), 0u64, HashMap::<IpAddr, [u64; 3]>::new());
     let most = if args.limit == 0 { usize::MAX } else { args.limit };
-    let needs_all = args.count || args.top.is_some() || args.end || args.of.json;
-    view::sessions(&mut client, &element, |session| {
+    let needs_all = args.count || args.top.is_some() || args.end || args.json;
+    view::sessions(&mut client, &holder, |session| {
         if is_chosen(args, address, &session) {
             count += 1;
             if args.top.is_some() {
@@ -90,7 +100,7 @@ fn run(args: &Args, address: Option<&Addresses>) -> Result<u8, Failure> {
         let mut all: Vec<_> = by_source.into_iter().collect();
         all.sort_by_key(|(address, sums)| (std::cmp::Reverse(sums[0]), *address));
         all.truncate(most);
-        if args.of.json {
+        if args.json {
             let one = |(address, [bytes, packets, sessions]): &(IpAddr, [u64; 3])| json!({ "source": address, "bytes": bytes, "packets": packets, "sessions": sessions });
             outln!("{}", json!({ "element": element, "top": all.iter().map(one).collect::<Vec<_>>() }));
         } else {
@@ -107,14 +117,14 @@ fn run(args: &Args, address: Option<&Addresses>) -> Result<u8, Failure> {
             let words = format!("{} {source} {port} {destination} {to}", session.protocol);
             client.write(&format!("{element}.end"), &words)?;
         }
-        if args.of.json {
+        if args.json {
             outln!("{}", json!({ "element": element, "ended": found.len() }));
         } else {
             outln!("{} ended", found.len());
         }
         return Ok(exit::SUCCESS);
     }
-    if args.of.json {
+    if args.json {
         let sessions = if args.count { Vec::new() } else { view::sessions_json(&found) };
         outln!("{}", json!({ "element": element, "count": count, "sessions": sessions }));
     } else if args.count {

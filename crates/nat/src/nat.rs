@@ -15,6 +15,7 @@
 
 mod adopt;
 mod errors;
+mod explain;
 mod listing;
 mod subscribers;
 
@@ -198,7 +199,12 @@ impl Nat {
 
     /// Looks at packets of one direction (`leaving` or arriving), so that their sessions are in the cache when each is translated.
     #[inline]
-    pub fn look_ahead<'a>(&self, packets: impl Iterator<Item = &'a [u8]>, leaving: bool, ahead: &mut Vec<Ahead>) {
+    pub fn look_ahead<'a>(
+        &self,
+        packets: impl Iterator<Item = &'a [u8]>,
+        leaving: bool,
+        ahead: &mut Vec<Ahead>,
+    ) {
         ahead.clear();
         let zone = if leaving { INSIDE } else { OUTSIDE };
         ahead.extend(packets.map(|ip| {
@@ -368,7 +374,8 @@ impl Nat {
     /// Whether a packet of the router itself has a port that a subscriber may get, too.
     fn may_clash(&self, view: &View) -> bool {
         let [port, _] = view.ports();
-        let mut of = self.policy.translations.iter().filter(|one| one.pool.iter().any(|r| r.holds(view.source)));
+        let mut of =
+            self.policy.translations.iter().filter(|one| one.pool.iter().any(|r| r.holds(view.source)));
         of.any(|one| Kind::of(view.protocol).is_none() || (one.ports.0 <= port && port <= one.ports.1))
     }
 
@@ -470,7 +477,10 @@ impl Nat {
             return begun.inspect_err(|_| self.subscribers.forget_idle(inside.0));
         };
         let [inner, _] = mapping_keys(view.protocol, inside, (0, 0));
-        let known = self.mappings.lookup(&inner).and_then(|hit| self.mappings.flow(hit.id).map(|flow| (hit.id, flow.reply)));
+        let known = self
+            .mappings
+            .lookup(&inner)
+            .and_then(|hit| self.mappings.flow(hit.id).map(|flow| (hit.id, flow.reply)));
         let (mapping, outside) = match known {
             Some((id, reply)) => (id, (reply.dst, reply.dport)),
             None => {

@@ -119,15 +119,9 @@ impl View {
             }
             _ => Upper::Kept { ports: [0; 2] },
         };
-        let address = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        Ok(View {
-            source: address(12),
-            destination: address(16),
-            protocol,
-            upper,
-            length,
-            at: at as At,
-        })
+        let address =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        Ok(View { source: address(12), destination: address(16), protocol, upper, length, at: at as At })
     }
 
     /// The ports of its session. A query of ICMP has its identifier on the side that asks.
@@ -290,7 +284,8 @@ pub(crate) fn rewrite_address(ip: &mut [u8], view: &View, end: End, address: u32
     let Some((at, true)) = checksum_of(view.protocol) else { return };
     let at = usize::from(view.at) + at;
     let is_none = view.protocol == UDP && u16_at(ip, at) == Some(0);
-    if !is_none && let Some((_, 0)) = transport.adjust(ip, at)
+    if !is_none
+        && let Some((_, 0)) = transport.adjust(ip, at)
         && view.protocol == UDP
     {
         ip[at..at + 2].copy_from_slice(&[0xff; 2]);
@@ -298,7 +293,14 @@ pub(crate) fn rewrite_address(ip: &mut [u8], view: &View, end: End, address: u32
 }
 
 /// Changes address and port of a side of the packet that an ICMP error quotes, and the error's checksum with it.
-pub(crate) fn rewrite_quoted(ip: &mut [u8], view: &View, quoted: &Quoted, end: End, address: u32, port: Option<u16>) {
+pub(crate) fn rewrite_quoted(
+    ip: &mut [u8],
+    view: &View,
+    quoted: &Quoted,
+    end: End,
+    address: u32,
+    port: Option<u16>,
+) {
     let at = quoted.at.map(usize::from);
     let port = port.or_else(|| u16_at(ip, at[1] + port_of(quoted.protocol, end)?));
     let change = rewrite_at(ip, at, quoted.protocol, end, address, port.unwrap_or_default());

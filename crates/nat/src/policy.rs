@@ -260,7 +260,9 @@ impl Policy {
     /// Whether packets from here to there are left alone.
     pub fn is_exempt(&self, source: u32, destination: u32) -> bool {
         let any = |ranges: &[Range], address| ranges.iter().any(|range| range.holds(address));
-        self.exemptions.iter().any(|exemption| any(&exemption.from, source) && any(&exemption.to, destination))
+        self.exemptions
+            .iter()
+            .any(|exemption| any(&exemption.from, source) && any(&exemption.to, destination))
     }
 
     /// The outside address that an inside one has for itself.
@@ -295,6 +297,29 @@ impl Policy {
         }
         kept
     }
+}
+
+/// What an inside address becomes, if it is translated: an outside address or several, the line of the statement, and the ports.
+pub fn becomes(policy: &Policy, inside: Ipv4Addr) -> Option<(String, u32, String)> {
+    let address = u32::from(inside);
+    if let Some(outside) = policy.static_outside(address) {
+        let line = policy.statics.iter().find(|one| one.inside.holds(address))?.line;
+        return Some((Ipv4Addr::from(outside).to_string(), line, "all ports".to_owned()));
+    }
+    let one = &policy.translations[policy.translation(address)?];
+    let (low, high) = one.ports;
+    let pool = one.pool.iter().map(|range| range_text(*range)).collect::<Vec<_>>().join(",");
+    let (outside, ports) = match one.allocation {
+        Allocation::Random => (pool, format!("ports {low}-{high}")),
+        Allocation::Blocks { size, most } => {
+            (pool, format!("ports {low}-{high} in up to {most} blocks of {size}"))
+        }
+        Allocation::Deterministic => {
+            let (outside, (low, high)) = one.determined(address)?;
+            (Ipv4Addr::from(outside).to_string(), format!("ports {low}-{high}"))
+        }
+    };
+    Some((outside, one.line, ports))
 }
 
 /// A range as it is written.

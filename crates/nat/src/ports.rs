@@ -109,9 +109,10 @@ impl PortSpace {
     /// Whether no port of a range is in use, for any protocol.
     pub(crate) fn is_free(&self, range: (u16, u16)) -> bool {
         let words = usize::from(range.0 >> 6)..=usize::from(range.1 >> 6);
-        self.bits.iter().flatten().all(|bits| {
-            words.clone().all(|word| bits.used[word] & mask(word, range) == 0)
-        })
+        self.bits
+            .iter()
+            .flatten()
+            .all(|bits| words.clone().all(|word| bits.used[word] & mask(word, range) == 0))
     }
 }
 
@@ -128,7 +129,8 @@ fn find(bits: &Bits, range: (u16, u16), start: u16, parity: u64) -> Option<u16> 
     let (low, high) = (usize::from(range.0 >> 6), usize::from(range.1 >> 6));
     let first = usize::from(start >> 6);
     let free = |word: usize, of: (u16, u16)| !bits.used[word] & mask(word, of) & parity;
-    let port = |word: usize, free: u64| (free != 0).then(|| (word << 6) as u16 + free.trailing_zeros() as u16);
+    let port =
+        |word: usize, free: u64| (free != 0).then(|| (word << 6) as u16 + free.trailing_zeros() as u16);
     let from_start = port(first, free(first, (start, range.1)));
     let after = || (first + 1..=high).find_map(|word| port(word, free(word, range)));
     let before = || (low..=first).find_map(|word| port(word, free(word, range)));

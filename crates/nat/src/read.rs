@@ -8,7 +8,8 @@ use lang::{Diagnostic, SourceMap, Span};
 use rulefile::{AddressRange, Faults, Line, Word, bounded, lines, names, time_ns};
 
 use crate::policy::{
-    Allocation, Exemption, Filter, Forward, Policy, Range, Static, TCP, Timeouts, Translation, UDP, range_text,
+    Allocation, Exemption, Filter, Forward, Policy, Range, Static, TCP, Timeouts, Translation, UDP,
+    range_text,
 };
 
 /// Sessions at most, and how many by default.
@@ -145,7 +146,11 @@ impl Reader {
     fn keyword(&mut self, rest: &mut Rest<'_>, keyword: &str, help: &str) -> Option<()> {
         let word = self.word(rest, &format!("'{keyword}'"), help)?;
         if word.text != keyword {
-            return self.wrong(word.span, format!("unexpected '{}' in place of '{keyword}'", word.text), help);
+            return self.wrong(
+                word.span,
+                format!("unexpected '{}' in place of '{keyword}'", word.text),
+                help,
+            );
         }
         Some(())
     }
@@ -228,7 +233,11 @@ impl Reader {
     fn has_room(&mut self, line: &Line, count: usize) -> Option<()> {
         if count >= STATEMENTS_MAX {
             let help = "put addresses into one statement, with commas between them";
-            return self.wrong(line.span, format!("more than {STATEMENTS_MAX} statements of this kind"), help);
+            return self.wrong(
+                line.span,
+                format!("more than {STATEMENTS_MAX} statements of this kind"),
+                help,
+            );
         }
         Some(())
     }
@@ -278,7 +287,13 @@ impl Reader {
                     let most = self.number(word, 1..=65535)?;
                     match &mut new.allocation {
                         Allocation::Blocks { most: place, .. } => *place = most,
-                        _ => return self.wrong(word.span, "'max' without 'block'", "write `block SIZE max N`"),
+                        _ => {
+                            return self.wrong(
+                                word.span,
+                                "'max' without 'block'",
+                                "write `block SIZE max N`",
+                            );
+                        }
                     }
                 }
                 "deterministic" => new.allocation = Allocation::Deterministic,
@@ -303,11 +318,16 @@ impl Reader {
         }
         match new.allocation {
             Allocation::Blocks { size, .. } if u32::from(size) > new.width() => {
-                return self.wrong(line.span, "no block fits into the range of ports", "write a smaller block");
+                return self.wrong(
+                    line.span,
+                    "no block fits into the range of ports",
+                    "write a smaller block",
+                );
             }
             Allocation::Deterministic if new.share() > u64::from(new.width()) => {
                 let (share, width) = (new.share(), new.width());
-                let message = format!("{share} inside addresses would share the {width} ports of an outside address");
+                let message =
+                    format!("{share} inside addresses would share the {width} ports of an outside address");
                 return self.wrong(line.span, message, "use more outside addresses");
             }
             _ => {}
@@ -352,7 +372,11 @@ impl Reader {
             let first = self.word(&mut rest, "the inside port", HELP)?;
             let range = self.ports(first)?;
             if range.1 != range.0 && range.1 - range.0 != ports.1 - ports.0 {
-                return self.wrong(first.span, "as many inside ports as outside ports are needed", "write the first one alone");
+                return self.wrong(
+                    first.span,
+                    "as many inside ports as outside ports are needed",
+                    "write the first one alone",
+                );
             }
             port = range.0;
         }
@@ -363,14 +387,24 @@ impl Reader {
         let pools: Vec<Range> = self.policy.translations.iter().flat_map(|one| one.pool.clone()).collect();
         let outside = match (outside, &pools[..]) {
             (Some(outside), _) => outside,
-            (None, [first, ..]) if pools.iter().all(|range| range == first) && first.count() == 1 => first.first,
+            (None, [first, ..]) if pools.iter().all(|range| range == first) && first.count() == 1 => {
+                first.first
+            }
             (None, _) => {
                 let help = "write `on ADDRESS`: there is not exactly one outside address to choose";
                 return self.wrong(line.words[0].span, "a forward without outside address", help);
             }
         };
         let text = line.text();
-        self.policy.forwards.push(Forward { protocol, outside, ports, inside, port, line: line.number, text });
+        self.policy.forwards.push(Forward {
+            protocol,
+            outside,
+            ports,
+            inside,
+            port,
+            line: line.number,
+            text,
+        });
         self.spans.forwards.push(line.span);
         Some(())
     }
@@ -396,7 +430,8 @@ impl Reader {
     }
 
     fn exemption(&mut self, line: &Line) -> Option<()> {
-        const HELP: &str = "write `exempt SOURCE to DESTINATION`, for example `exempt 10.0.1.0/24 to 10.9.0.0/16`";
+        const HELP: &str =
+            "write `exempt SOURCE to DESTINATION`, for example `exempt 10.0.1.0/24 to 10.9.0.0/16`";
         self.has_room(line, self.policy.exemptions.len())?;
         let mut rest = Rest::of(line);
         let from = self.word(&mut rest, "the source", HELP)?;
@@ -436,7 +471,11 @@ impl Reader {
         match time_ns(&time.text) {
             Some(found) => *place = found,
             None => {
-                return self.wrong(time.span, format!("'{}' is not a time", time.text), "write 30s, 5m, 2h or 500ms");
+                return self.wrong(
+                    time.span,
+                    format!("'{}' is not a time", time.text),
+                    "write 30s, 5m, 2h or 500ms",
+                );
             }
         }
         self.end(&mut rest, HELP)
@@ -456,19 +495,30 @@ impl Reader {
         for (n, one) in policy.translations.iter().enumerate() {
             for (earlier, other) in policy.translations[..n].iter().enumerate() {
                 let span = [self.spans.translations[n], self.spans.translations[earlier]];
-                let is_covered =
-                    one.inside.iter().all(|range| other.inside.iter().any(|o| o.first <= range.first && range.last <= o.last));
+                let is_covered = one
+                    .inside
+                    .iter()
+                    .all(|range| other.inside.iter().any(|o| o.first <= range.first && range.last <= o.last));
                 if is_covered {
                     let message = "an earlier statement translates all these addresses";
-                    found.push((span, message.to_owned(), "leave one out, or put the one for fewer addresses first"));
+                    found.push((
+                        span,
+                        message.to_owned(),
+                        "leave one out, or put the one for fewer addresses first",
+                    ));
                 }
                 let shares = one.pool.iter().any(|range| other.pool.iter().any(|o| o.meets(*range)))
                     && one.ports.0 <= other.ports.1
                     && other.ports.0 <= one.ports.1;
-                let is_random = one.allocation == Allocation::Random && other.allocation == Allocation::Random;
+                let is_random =
+                    one.allocation == Allocation::Random && other.allocation == Allocation::Random;
                 if shares && !is_random {
                     let message = "blocks of ports are shared with an earlier statement";
-                    found.push((span, message.to_owned(), "give it other outside addresses, or another range of ports"));
+                    found.push((
+                        span,
+                        message.to_owned(),
+                        "give it other outside addresses, or another range of ports",
+                    ));
                 }
             }
         }
@@ -480,7 +530,8 @@ impl Reader {
                     found.push(([span, self.spans.statics[earlier]], message, "leave one out"));
                 }
             }
-            let pool = policy.translations.iter().position(|t| t.pool.iter().any(|range| range.meets(one.outside)));
+            let pool =
+                policy.translations.iter().position(|t| t.pool.iter().any(|range| range.meets(one.outside)));
             if let Some(pool) = pool {
                 let message = format!("{} is in a pool, too", range_text(one.outside));
                 found.push(([span, self.spans.translations[pool]], message, "take it out of the pool"));

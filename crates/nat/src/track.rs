@@ -140,14 +140,20 @@ mod tests {
         assert_eq!(states, [Asked, Answered, Open, HalfClosed, HalfClosed, Closed]);
         let times = Timeouts::default();
         let timeout = |n: usize| after(&all[..n]).timeout(TCP, &times);
-        assert_eq!([timeout(2), timeout(3), timeout(4), timeout(6)], [times.tcp_transitory, times.tcp, times.tcp, times.tcp_transitory]);
+        assert_eq!(
+            [timeout(2), timeout(3), timeout(4), timeout(6)],
+            [times.tcp_transitory, times.tcp, times.tcp, times.tcp_transitory]
+        );
         // The same ports again.
         assert_eq!(after(&[&all[..], &[(0, SYN)]].concat()).state(TCP), Asked);
     }
 
     #[test]
     fn both_sides_may_ask_at_once() {
-        assert_eq!(after(&[(0, SYN), (1, SYN), (0, SYN | ACK), (1, SYN | ACK), (0, ACK)]).state(TCP), State::Open);
+        assert_eq!(
+            after(&[(0, SYN), (1, SYN), (0, SYN | ACK), (1, SYN | ACK), (0, ACK)]).state(TCP),
+            State::Open
+        );
     }
 
     #[test]

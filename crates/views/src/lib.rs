@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a running router says, as tables for people and as JSON: [`drops`], [`ipsec`] associations, [`bfd`] sessions and [`firewall`]s.
+//! What a running router says, as tables for people and as JSON: [`drops`], [`ipsec`] associations, [`bfd`] sessions, [`firewall`]s, address
+//! translators ([`nat`]) and their [`sessions`].
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod answers;
 pub mod bfd;
 pub mod drops;
 pub mod firewall;
 pub mod ipsec;
+pub mod nat;
+pub mod sessions;

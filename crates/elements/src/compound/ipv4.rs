@@ -7,7 +7,7 @@ use wire::Prefix4;
 
 use super::router::{Interface, Route, Router};
 use super::vrf;
-use super::{bfd, firewall};
+use super::{bfd, firewall, nat};
 use super::{ipsec, mpls, multicast};
 
 /// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
@@ -70,7 +70,8 @@ pub(super) fn table(router: &Router) -> String {
     if !router.vrfs.is_empty() {
         arguments.insert(0, router.keyword().to_owned());
     }
-    let mut text = format!(
+    let mut text = nat::text(router);
+    text += &format!(
         "// The routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself.\n\
          {}rt :: StaticIPLookup(\n    {});\n\n\
          // All received IP packets, their link header removed. Impossible addresses, our own as sources, and directed broadcasts are dropped.\n",
@@ -82,10 +83,11 @@ pub(super) fn table(router: &Router) -> String {
             continue;
         }
         text += &format!(
-            "ip{} :: Strip(14) -> {}\n    -> {}GetIPAddress(16) -> rt;\n",
+            "ip{} :: Strip(14) -> {}\n    -> {}{}GetIPAddress(16) -> rt;\n",
             vrf::suffix(table, "_vrf"),
             checks(router, table),
             ipsec::check(router, 4),
+            nat::arriving(router),
         );
     }
     text
@@ -194,12 +196,18 @@ pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
             "again[{}] -> EtherEncap(0x0800, {station}, {station}) -> punts{i};\n\
              {queries} -> asked{i} :: Tee -> [1]arp{i};\n\
              asked{i}[1] -> heard{i};\n\
+             {}\
              {replies} -> replies{i} :: Tee -> [1]arp{i};\n\
              replies{i}[1] -> heard{i};\n",
-            i + 1
+            i + 1,
+            nat::answered_by_us(router, i),
         );
     }
-    let answered: Vec<String> = four.iter().map(|(a, _)| format!("{a} {station}")).collect();
+    let mut answered: Vec<String> = four.iter().map(|(a, _)| format!("{a} {station}")).collect();
+    let translated = nat::answered(router, i);
+    if let Some(last) = answered.last_mut().filter(|_| !translated.is_empty()) {
+        *last = last.replacen(' ', &format!(" {} ", translated.join(" ")), 1);
+    }
     format!(
         "{queries} -> asked{i} :: Tee -> ARPResponder({}) -> out{i};\n\
          asked{i}[1] -> [1]arp{i};\n\
@@ -225,7 +233,7 @@ pub(super) fn output(router: &Router, i: usize) -> String {
     {first}-> options{i} :: IPGWOptions({address}{owned})
     -> FixIPSrc({address}{owned})
     -> ttl{i} :: DecIPTTL
-    {protected}-> mtu{i} :: IPFragmenter({mtu}{follow})
+    {protected}{translated}-> mtu{i} :: IPFragmenter({mtu}{follow})
     -> arp{i} -> {};
 {copies}ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}{owned}) -> [0]rt;
 ",
@@ -237,22 +245,26 @@ pub(super) fn output(router: &Router, i: usize) -> String {
         first = redirect.first(router),
         copies = redirect.copies(router),
         protected = ipsec::out4(router, i),
+        translated = nat::leaving(router, i),
     );
     text += &if router.host {
-        format!(
-            "options{i}[1] -> options;\n\
-             ttl{i}[1] -> ttl;\n\
-             mtu{i}[1] -> toobig;\n\
-             arp{i}[1] -> out{i};\n\
-             arp{i}[2] -> noneighbour;\n"
-        )
+        format!("options{i}[1] -> options;\nttl{i}[1] -> ttl;\n")
     } else {
         format!(
             "options{i}[1] -> ICMPError({address}, parameterproblem, {ERRORS}) -> [0]rt;\n\
-             ttl{i}[1] -> ICMPError({address}, timeexceeded, {ERRORS}) -> [0]rt;\n\
-             mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}{follow}, {ERRORS}) -> [0]rt;\n\
+             ttl{i}[1] -> ICMPError({address}, timeexceeded, {ERRORS}) -> [0]rt;\n"
+        )
+    };
+    // The kernel knows nothing of translated addresses.
+    let translated = nat::errors(router, i);
+    text += &if router.host && translated.is_none() {
+        format!("mtu{i}[1] -> toobig;\narp{i}[1] -> out{i};\narp{i}[2] -> noneighbour;\n")
+    } else {
+        let (owned, to) = (router.owned([i]), translated.unwrap_or("[0]rt"));
+        format!(
+            "mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}{follow}, {ERRORS}{owned}) -> {to};\n\
              arp{i}[1] -> out{i};\n\
-             arp{i}[2] -> ICMPError({address}, unreachable, host, {ERRORS}) -> [0]rt;\n"
+             arp{i}[2] -> ICMPError({address}, unreachable, host, {ERRORS}{owned}) -> {to};\n"
         )
     };
     text

@@ -17,6 +17,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod mpls;
 mod multicast;
+pub mod nat;
 mod reading;
 pub mod router;
 pub mod spread;

@@ -12,7 +12,7 @@ use element::interfaces;
 use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
 
 use super::vrf::{self, Vrf};
-use super::{bfd, firewall, ipsec, ipv4, ipv6, mpls, multicast};
+use super::{bfd, firewall, ipsec, ipv4, ipv6, mpls, multicast, nat};
 
 /// Packets that may wait for an interface.
 const QUEUE: usize = 1024;
@@ -291,6 +291,8 @@ pub struct Router {
     pub mpls: bool,
     /// The file of rules by which packets may pass, if not all may.
     pub firewall: Option<String>,
+    /// How addresses are translated, if they are.
+    pub nat: Option<nat::Translation>,
     /// Whether interfaces that do not say otherwise send router advertisements; by default, where the kernel does not
     /// answer in our place.
     pub advertise: Option<bool>,
@@ -318,6 +320,7 @@ impl Router {
             splits: false,
             mpls: false,
             firewall: None,
+            nat: None,
             advertise: None,
             advertisements: Vec::new(),
             joined: [false; 2],
@@ -505,6 +508,7 @@ impl Router {
             text += &if self.host { ipv6::kernel(self) } else { ipv6::local(self) };
         }
         text += &firewall::answers(self);
+        text += &nat::answers(self);
         text += &if self.mpls { mpls::table(self) } else { String::new() };
         text += &multicast::tables(self);
         text += &self.fed();

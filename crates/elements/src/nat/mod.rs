@@ -15,6 +15,7 @@ mod kind;
 mod listing;
 mod mapper;
 mod mappings;
+mod nat44;
 mod pattern;
 mod patterns;
 mod pool;
@@ -36,6 +37,7 @@ pub static CLASSES: &[element::Class] = &[
     icmp_rewriter::CLASS,
     ip_addr_pair_rewriter::CLASS,
     ip_addr_rewriter::CLASS,
+    nat44::CLASS,
     patterns::CLASS,
     rewriter::IP,
     rewriter::TCP_REWRITER,

@@ -38,7 +38,8 @@ impl Nat {
         let rank = |entry: &Entry, key: &FlowKey| !entry.track.is_settled(key.proto);
         let mut lost = 0;
         for late in [false, true] {
-            for (_, flow) in other.sessions.iter().filter(|(_, flow)| rank(flow.value, &flow.forward) == late) {
+            for (_, flow) in other.sessions.iter().filter(|(_, flow)| rank(flow.value, &flow.forward) == late)
+            {
                 let outside = (flow.reply.dst, flow.reply.dport);
                 if self.go_on(flow.forward, outside, *flow.value, flow.expires_ns).is_none() {
                     lost += 1;

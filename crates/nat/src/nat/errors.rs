@@ -4,13 +4,14 @@
 use tables::flow::{Direction, FlowId, FlowKey};
 
 use super::{INSIDE, Nat, OUTSIDE, Outcome, mapping_keys};
-use crate::packet::{End, Quoted, View, rewrite_address, rewrite_quoted};
 use crate::nat::Cause;
+use crate::packet::{End, Quoted, View, rewrite_address, rewrite_quoted};
 
 /// The key of an answer to the packet that is quoted.
 fn answer(quoted: &Quoted, zone: u16) -> FlowKey {
     let [sport, dport] = quoted.ports;
-    FlowKey { src: quoted.source, dst: quoted.destination, sport, dport, proto: quoted.protocol, zone }.reversed()
+    FlowKey { src: quoted.source, dst: quoted.destination, sport, dport, proto: quoted.protocol, zone }
+        .reversed()
 }
 
 impl Nat {
@@ -21,7 +22,13 @@ impl Nat {
     }
 
     /// An error from outside, about a packet that has left.
-    pub(super) fn error_inward(&mut self, now_ns: u64, ip: &mut [u8], view: &View, quoted: &Quoted) -> Outcome {
+    pub(super) fn error_inward(
+        &mut self,
+        now_ns: u64,
+        ip: &mut [u8],
+        view: &View,
+        quoted: &Quoted,
+    ) -> Outcome {
         let session = self.session(now_ns, &answer(quoted, OUTSIDE), Direction::Reply);
         let inside = match session.and_then(|id| self.sessions.flow(id)) {
             Some(flow) => Some((flow.forward.src, Some(flow.forward.sport))),
@@ -36,7 +43,13 @@ impl Nat {
     }
 
     /// An error from inside, about a packet that has come in.
-    pub(super) fn error_outward(&mut self, now_ns: u64, ip: &mut [u8], view: &View, quoted: &Quoted) -> Outcome {
+    pub(super) fn error_outward(
+        &mut self,
+        now_ns: u64,
+        ip: &mut [u8],
+        view: &View,
+        quoted: &Quoted,
+    ) -> Outcome {
         let key = answer(quoted, INSIDE);
         let session = self.session(now_ns, &key, Direction::Forward);
         let mapping = || {
@@ -51,7 +64,11 @@ impl Nat {
         let is_inside = self.is_inside(view.source);
         let Some((address, port)) = outside.filter(|_| quoted.source == view.destination) else {
             let is_exempt = self.policy.is_exempt(view.source, view.destination);
-            return if is_inside && !is_exempt { Outcome::Drop(Cause::NoMapping) } else { Outcome::Unchanged };
+            return if is_inside && !is_exempt {
+                Outcome::Drop(Cause::NoMapping)
+            } else {
+                Outcome::Unchanged
+            };
         };
         rewrite_quoted(ip, view, quoted, End::Destination, address, port);
         // Who speaks is nobody's business outside (RFC 5508, REQ-7): a router on the way, too.

@@ -121,7 +121,9 @@ impl Subscribers {
         }
         let count = translation.pool.iter().map(|range| range.count()).sum::<u64>();
         let used = |spaces: &HashMap<u32, PortSpace>, address: u32| {
-            spaces.get(&address).map_or(0, |space| Kind::ALL.iter().map(|kind| space.used(*kind)).sum::<u32>())
+            spaces
+                .get(&address)
+                .map_or(0, |space| Kind::ALL.iter().map(|kind| space.used(*kind)).sum::<u32>())
         };
         let [one, other] = [rng.u64(..count), rng.u64(..count)].map(|at| nth(&translation.pool, at));
         let better = match (one?, other?) {
@@ -231,7 +233,9 @@ impl Subscribers {
                 let first = low + (port - low) / size * size;
                 match account.blocks.iter().position(|block| block.first == first) {
                     Some(at) => account.blocks[at].used += 1,
-                    None if account.blocks.len() < usize::from(most) && space.is_free(range_of(first, size)) => {
+                    None if account.blocks.len() < usize::from(most)
+                        && space.is_free(range_of(first, size)) =>
+                    {
                         account.blocks.push(Block { first, used: 1 });
                     }
                     None => return false,
@@ -244,7 +248,13 @@ impl Subscribers {
     }
 
     /// Gives an outside port back.
-    pub(super) fn give_back(&mut self, kind: Kind, inside: u32, (outside, port): (u32, u16), grant: &Grant<'_>) {
+    pub(super) fn give_back(
+        &mut self,
+        kind: Kind,
+        inside: u32,
+        (outside, port): (u32, u16),
+        grant: &Grant<'_>,
+    ) {
         self.space(outside).free(kind, port);
         let Some(account) = self.all.get_mut(&inside) else { return };
         account.ports[kind as usize] = account.ports[kind as usize].saturating_sub(1);

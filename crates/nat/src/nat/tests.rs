@@ -42,7 +42,9 @@ fn check(ip: &[u8]) {
     match header[9] {
         1 => assert_eq!(checksum::internet(&ip[20..]), 0, "ICMP of {ip:02x?}"),
         17 if ip[26..28] == [0, 0] => {}
-        6 | 17 => assert!(checksum::transport_v4_ok(src, dst, Protocol(header[9]), &ip[20..]), "of {ip:02x?}"),
+        6 | 17 => {
+            assert!(checksum::transport_v4_ok(src, dst, Protocol(header[9]), &ip[20..]), "of {ip:02x?}")
+        }
         _ => {}
     }
     if header[9] == 1 && [3, 11].contains(&ip[20]) {
@@ -98,7 +100,9 @@ fn consistent(nat: &Nat) {
         count += 1;
         *by_inside.entry(session.inside.0).or_default() += 1;
         if Kind::of(session.protocol).is_some() {
-            let owner = ports.entry((session.protocol, session.outside.0, session.outside.1)).or_insert(session.inside);
+            let owner = ports
+                .entry((session.protocol, session.outside.0, session.outside.1))
+                .or_insert(session.inside);
             assert_eq!(*owner, session.inside, "an outside port leads to one inside end");
         }
     }
@@ -143,7 +147,8 @@ fn udp_req_1_a_mapping_is_the_same_towards_everyone() {
     let first = out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.1 / udp 4000 > 53").unwrap();
     let outside = port(&first);
     assert_eq!(first, format!("192.0.2.1:{outside} > 203.0.113.1:53"));
-    for peer in ["203.0.113.1 / udp 4000 > 54", "203.0.113.2 / udp 4000 > 53", "198.51.100.7 / udp 4000 > 9"] {
+    for peer in ["203.0.113.1 / udp 4000 > 54", "203.0.113.2 / udp 4000 > 53", "198.51.100.7 / udp 4000 > 9"]
+    {
         assert_eq!(port(&out(&mut nat, S, &format!("ip 10.0.1.5 > {peer}")).unwrap()), outside);
     }
     assert_eq!((nat.len(), nat.mappings()), (4, 1));
@@ -191,7 +196,8 @@ fn udp_req_8_filters() {
         for (from, passes) in ["203.0.113.1 53", "203.0.113.1 54", "203.0.113.2 53"].into_iter().zip(passes) {
             let (peer, port) = from.split_once(' ').unwrap();
             let found = come(&mut nat, S, &format!("ip {peer} > 192.0.2.1 / udp {port} > {outside}"));
-            let expected = if passes { Ok(format!("{peer}:{port} > 10.0.1.5:4000")) } else { Err(Cause::Filtered) };
+            let expected =
+                if passes { Ok(format!("{peer}:{port} > 10.0.1.5:4000")) } else { Err(Cause::Filtered) };
             assert_eq!(found, expected, "{filter}");
         }
         // Whom outsiders write to makes no state.
@@ -215,7 +221,8 @@ fn udp_req_9_hairpins_have_the_outside_source() {
     let answer = come(&mut nat, S, &format!("ip 10.0.1.6 > 192.0.2.1 / udp 7000 > {client}")).unwrap();
     assert_eq!(answer, format!("192.0.2.1:{server} > 10.0.1.5:4000"));
     // An error about it finds its way, too.
-    let mut error = error(3, "10.0.1.5", "192.0.2.1", &packet(&format!("ip 192.0.2.1 > 10.0.1.5 / udp {server} > 4000")));
+    let mut error =
+        error(3, "10.0.1.5", "192.0.2.1", &packet(&format!("ip 192.0.2.1 > 10.0.1.5 / udp {server} > 4000")));
     assert_eq!(go(&mut nat, S, &mut error, false), Outcome::Translated);
     assert_eq!(ends(&error), format!("192.0.2.1 > 10.0.1.6 about 10.0.1.6:7000 > 192.0.2.1:{client}"));
 }
@@ -315,7 +322,8 @@ fn tcp_both_sides_may_ask_at_once_and_a_stranger_makes_no_state() {
     }
     assert_eq!(nat.sessions().next().unwrap().state.name(), "open");
     // REQ-3: the filter is as for UDP. A stranger's SYN passes without state; the answer makes it.
-    let found = come(&mut nat, 0, &format!("ip 198.51.100.1 > 192.0.2.1 / tcp 9 > {outside} flags S")).unwrap();
+    let found =
+        come(&mut nat, 0, &format!("ip 198.51.100.1 > 192.0.2.1 / tcp 9 > {outside} flags S")).unwrap();
     assert_eq!((found.as_str(), nat.len()), ("198.51.100.1:9 > 10.0.1.5:4000", 1));
     let answer = out(&mut nat, 0, "ip 10.0.1.5 > 198.51.100.1 / tcp 4000 > 9 flags SA").unwrap();
     assert_eq!((port(&answer), nat.len(), nat.mappings()), (outside, 2, 1));
@@ -374,7 +382,10 @@ fn icmp_errors_are_translated_with_what_they_quote() {
     for speaker in ["10.0.1.5", "10.0.1.254"] {
         let mut refused = error(3, speaker, "203.0.113.1", &answer);
         assert_eq!(go(&mut nat, 0, &mut refused, true), Outcome::Translated);
-        assert_eq!(ends(&refused), format!("192.0.2.1 > 203.0.113.1 about 203.0.113.1:53 > 192.0.2.1:{outside}"));
+        assert_eq!(
+            ends(&refused),
+            format!("192.0.2.1 > 203.0.113.1 about 203.0.113.1:53 > 192.0.2.1:{outside}")
+        );
     }
     // About a ping.
     let mut ping = packet("ip 10.0.1.5 > 203.0.113.1 / icmp echo id 7 seq 1 / payload 8");
@@ -393,17 +404,23 @@ fn icmp_errors_are_translated_with_what_they_quote() {
 
 #[test]
 fn forwards_lead_inside_also_by_the_outside_address() {
-    let mut nat = nat(&format!("{HOME}\nforward tcp 443 to 10.0.1.20 port 8443\nforward udp 5000-5003 to 10.0.1.21 port 6000"));
+    let mut nat = nat(&format!(
+        "{HOME}\nforward tcp 443 to 10.0.1.20 port 8443\nforward udp 5000-5003 to 10.0.1.21 port 6000"
+    ));
     let found = come(&mut nat, 0, "ip 203.0.113.1 > 192.0.2.1 / tcp 9000 > 443 flags S").unwrap();
     assert_eq!(found, "203.0.113.1:9000 > 10.0.1.20:8443");
     let answer = out(&mut nat, 0, "ip 10.0.1.20 > 203.0.113.1 / tcp 8443 > 9000 flags SA").unwrap();
     assert_eq!(answer, "192.0.2.1:443 > 203.0.113.1:9000");
-    assert_eq!(come(&mut nat, 0, "ip 203.0.113.1 > 192.0.2.1 / udp 9000 > 5003").unwrap(), "203.0.113.1:9000 > 10.0.1.21:6003");
+    assert_eq!(
+        come(&mut nat, 0, "ip 203.0.113.1 > 192.0.2.1 / udp 9000 > 5003").unwrap(),
+        "203.0.113.1:9000 > 10.0.1.21:6003"
+    );
     // From inside, and back.
     let found = come(&mut nat, 0, "ip 10.0.1.5 > 192.0.2.1 / tcp 4000 > 443 flags S").unwrap();
     let client = port(&found);
     assert_eq!(found, format!("192.0.2.1:{client} > 10.0.1.20:8443"));
-    let answer = come(&mut nat, 0, &format!("ip 10.0.1.20 > 192.0.2.1 / tcp 8443 > {client} flags SA")).unwrap();
+    let answer =
+        come(&mut nat, 0, &format!("ip 10.0.1.20 > 192.0.2.1 / tcp 8443 > {client} flags SA")).unwrap();
     assert_eq!(answer, "192.0.2.1:443 > 10.0.1.5:4000");
     // Nobody else gets these ports, and what the server begins is its own.
     let own = out(&mut nat, 0, "ip 10.0.1.20 > 203.0.113.5 / tcp 8443 > 80 flags S").unwrap();
@@ -413,13 +430,29 @@ fn forwards_lead_inside_also_by_the_outside_address() {
 #[test]
 fn static_translations_know_no_state() {
     let mut nat = nat("static 10.0.3.16/28 to 198.51.100.16/28\ntranslate 10.0.3.0/24 to 192.0.2.1");
-    assert_eq!(out(&mut nat, 0, "ip 10.0.3.17 > 203.0.113.1 / udp 1 > 2").unwrap(), "198.51.100.17:1 > 203.0.113.1:2");
-    assert_eq!(come(&mut nat, 0, "ip 203.0.113.1 > 198.51.100.18 / tcp 1 > 2").unwrap(), "203.0.113.1:1 > 10.0.3.18:2");
-    assert_eq!(come(&mut nat, 0, "ip 203.0.113.1 > 198.51.100.18 / icmp echo id 5").unwrap(), "203.0.113.1 > 10.0.3.18 5");
-    assert_eq!(out(&mut nat, 0, "ip 10.0.3.18 > 203.0.113.1 / icmp reply id 5").unwrap(), "198.51.100.18 > 203.0.113.1 5");
-    assert_eq!(out(&mut nat, 0, "ip 10.0.3.18 > 203.0.113.1 proto 47 / payload 9").unwrap(), "198.51.100.18 > 203.0.113.1");
+    assert_eq!(
+        out(&mut nat, 0, "ip 10.0.3.17 > 203.0.113.1 / udp 1 > 2").unwrap(),
+        "198.51.100.17:1 > 203.0.113.1:2"
+    );
+    assert_eq!(
+        come(&mut nat, 0, "ip 203.0.113.1 > 198.51.100.18 / tcp 1 > 2").unwrap(),
+        "203.0.113.1:1 > 10.0.3.18:2"
+    );
+    assert_eq!(
+        come(&mut nat, 0, "ip 203.0.113.1 > 198.51.100.18 / icmp echo id 5").unwrap(),
+        "203.0.113.1 > 10.0.3.18 5"
+    );
+    assert_eq!(
+        out(&mut nat, 0, "ip 10.0.3.18 > 203.0.113.1 / icmp reply id 5").unwrap(),
+        "198.51.100.18 > 203.0.113.1 5"
+    );
+    assert_eq!(
+        out(&mut nat, 0, "ip 10.0.3.18 > 203.0.113.1 proto 47 / payload 9").unwrap(),
+        "198.51.100.18 > 203.0.113.1"
+    );
     // Errors.
-    let mut about = error(3, "203.0.113.1", "198.51.100.17", &packet("ip 198.51.100.17 > 203.0.113.1 / udp 1 > 2"));
+    let mut about =
+        error(3, "203.0.113.1", "198.51.100.17", &packet("ip 198.51.100.17 > 203.0.113.1 / udp 1 > 2"));
     assert_eq!(go(&mut nat, 0, &mut about, false), Outcome::Translated);
     assert_eq!(ends(&about), "203.0.113.1 > 10.0.3.17 about 10.0.3.17:1 > 203.0.113.1:2");
     let mut about = error(3, "10.0.3.18", "203.0.113.1", &packet("ip 203.0.113.1 > 10.0.3.18 / tcp 1 > 2"));
@@ -427,7 +460,10 @@ fn static_translations_know_no_state() {
     assert_eq!(ends(&about), "198.51.100.18 > 203.0.113.1 about 203.0.113.1:1 > 198.51.100.18:2");
     assert!(nat.is_empty());
     // Between two of them by the outside address, and from another inside host.
-    assert_eq!(come(&mut nat, 0, "ip 10.0.3.17 > 198.51.100.18 / udp 1 > 2").unwrap(), "198.51.100.17:1 > 10.0.3.18:2");
+    assert_eq!(
+        come(&mut nat, 0, "ip 10.0.3.17 > 198.51.100.18 / udp 1 > 2").unwrap(),
+        "198.51.100.17:1 > 10.0.3.18:2"
+    );
     let found = come(&mut nat, 0, "ip 10.0.3.99 > 198.51.100.18 / udp 1 > 2").unwrap();
     assert!(found.starts_with("192.0.2.1:") && found.ends_with(" > 10.0.3.18:2"), "{found}");
     let back = come(&mut nat, 0, &format!("ip 10.0.3.18 > 192.0.2.1 / udp 2 > {}", port(&found))).unwrap();
@@ -440,8 +476,14 @@ fn others_pass_as_they_are() {
     for line in ["ip 10.0.1.5 > 10.9.1.1 / udp 1 > 2", "ip 10.7.1.5 > 203.0.113.1 / udp 1 > 2"] {
         assert_eq!(go(&mut nat, 0, &mut packet(line), true), Outcome::Unchanged, "{line}");
     }
-    assert_eq!(go(&mut nat, 0, &mut packet("ip 203.0.113.1 > 192.0.2.2 / udp 1 > 2"), false), Outcome::Unchanged);
-    assert_eq!(go(&mut nat, 0, &mut packet("ip 10.0.1.5 > 192.0.2.1 / udp 1 > 22"), false), Outcome::Unchanged);
+    assert_eq!(
+        go(&mut nat, 0, &mut packet("ip 203.0.113.1 > 192.0.2.2 / udp 1 > 2"), false),
+        Outcome::Unchanged
+    );
+    assert_eq!(
+        go(&mut nat, 0, &mut packet("ip 10.0.1.5 > 192.0.2.1 / udp 1 > 22"), false),
+        Outcome::Unchanged
+    );
     assert!(nat.is_empty());
     // An outside address that is not the router's own has no other use.
     let mut pool = self::nat("translate 10.0.1.0/24 to 192.0.2.9");
@@ -451,8 +493,14 @@ fn others_pass_as_they_are() {
 #[test]
 fn the_router_keeps_its_own_ports_if_they_are_free() {
     let mut nat = nat(HOME);
-    assert_eq!(out(&mut nat, 0, "ip 192.0.2.1 > 203.0.113.1 / udp 5000 > 53").unwrap(), "192.0.2.1:5000 > 203.0.113.1:53");
-    assert_eq!(come(&mut nat, 0, "ip 203.0.113.1 > 192.0.2.1 / udp 53 > 5000").unwrap(), "203.0.113.1:53 > 192.0.2.1:5000");
+    assert_eq!(
+        out(&mut nat, 0, "ip 192.0.2.1 > 203.0.113.1 / udp 5000 > 53").unwrap(),
+        "192.0.2.1:5000 > 203.0.113.1:53"
+    );
+    assert_eq!(
+        come(&mut nat, 0, "ip 203.0.113.1 > 192.0.2.1 / udp 53 > 5000").unwrap(),
+        "203.0.113.1:53 > 192.0.2.1:5000"
+    );
     // A port that a subscriber has: another one, and the answer finds back.
     let taken = port(&out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.1 / udp 4000 > 53").unwrap());
     let own = port(&out(&mut nat, 0, &format!("ip 192.0.2.1 > 203.0.113.1 / udp {taken} > 53")).unwrap());
@@ -461,19 +509,34 @@ fn the_router_keeps_its_own_ports_if_they_are_free() {
     assert_eq!(answer, format!("203.0.113.1:53 > 192.0.2.1:{taken}"));
     // Ports that no subscriber gets need nothing.
     let before = nat.len();
-    assert_eq!(out(&mut nat, 0, "ip 192.0.2.1 > 203.0.113.1 / tcp 22 > 5000 flags SA").unwrap(), "192.0.2.1:22 > 203.0.113.1:5000");
+    assert_eq!(
+        out(&mut nat, 0, "ip 192.0.2.1 > 203.0.113.1 / tcp 22 > 5000 flags SA").unwrap(),
+        "192.0.2.1:22 > 203.0.113.1:5000"
+    );
     assert_eq!(nat.len(), before);
 }
 
 #[test]
 fn protocols_without_ports_have_one_inside_end_for_a_peer() {
     let mut nat = nat(HOME);
-    assert_eq!(out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.1 proto 47 / payload 9").unwrap(), "192.0.2.1 > 203.0.113.1");
-    assert_eq!(come(&mut nat, 0, "ip 203.0.113.1 > 192.0.2.1 proto 47 / payload 9").unwrap(), "203.0.113.1 > 10.0.1.5");
+    assert_eq!(
+        out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.1 proto 47 / payload 9").unwrap(),
+        "192.0.2.1 > 203.0.113.1"
+    );
+    assert_eq!(
+        come(&mut nat, 0, "ip 203.0.113.1 > 192.0.2.1 proto 47 / payload 9").unwrap(),
+        "203.0.113.1 > 10.0.1.5"
+    );
     assert_eq!(out(&mut nat, 0, "ip 10.0.1.6 > 203.0.113.1 proto 47 / payload 9"), Err(Cause::NoPort));
-    assert_eq!(out(&mut nat, 0, "ip 10.0.1.6 > 203.0.113.2 proto 47 / payload 9").unwrap(), "192.0.2.1 > 203.0.113.2");
+    assert_eq!(
+        out(&mut nat, 0, "ip 10.0.1.6 > 203.0.113.2 proto 47 / payload 9").unwrap(),
+        "192.0.2.1 > 203.0.113.2"
+    );
     // SCTP keeps its ports.
-    assert_eq!(out(&mut nat, 0, "ip 10.0.1.6 > 203.0.113.2 proto 132 / hex 0001000200000000").unwrap(), "192.0.2.1 > 203.0.113.2");
+    assert_eq!(
+        out(&mut nat, 0, "ip 10.0.1.6 > 203.0.113.2 proto 132 / hex 0001000200000000").unwrap(),
+        "192.0.2.1 > 203.0.113.2"
+    );
     assert_eq!(nat.len(), 3);
 }
 
@@ -484,7 +547,8 @@ fn udp_req_2_a_subscriber_has_one_outside_address() {
     for host in 1..100 {
         let mut own = BTreeSet::new();
         for (n, what) in ["udp 1 > 2", "tcp 1 > 2", "udp 3 > 2", "icmp echo id 4"].iter().enumerate() {
-            let found = out(&mut nat, n as u64, &format!("ip 10.0.0.{host} > 203.0.113.{n} / {what}")).unwrap();
+            let found =
+                out(&mut nat, n as u64, &format!("ip 10.0.0.{host} > 203.0.113.{n} / {what}")).unwrap();
             own.insert(found.split([' ', ':']).next().unwrap().to_owned());
         }
         assert_eq!(own.len(), 1);
@@ -501,7 +565,9 @@ fn ports_run_out_and_come_back() {
     let mut nat = nat("translate 10.0.1.0/24 to 192.0.2.1 ports 2000-2009");
     let mut given = BTreeSet::new();
     for n in 0..10 {
-        given.insert(port(&out(&mut nat, n * S, &format!("ip 10.0.1.{n} > 203.0.113.1 / udp 7 > 9")).unwrap()));
+        given.insert(port(
+            &out(&mut nat, n * S, &format!("ip 10.0.1.{n} > 203.0.113.1 / udp 7 > 9")).unwrap(),
+        ));
     }
     assert_eq!(given, (2000..2010).collect());
     assert_eq!(out(&mut nat, 10 * S, "ip 10.0.1.77 > 203.0.113.1 / udp 7 > 9"), Err(Cause::NoPort));
@@ -520,7 +586,9 @@ fn blocks_of_ports_belong_to_one_subscriber() {
     let mut first = BTreeMap::new();
     for host in 0..4 {
         for inside in 0..40 {
-            let found = out(&mut nat, 0, &format!("ip 10.0.1.{host} > 203.0.113.1 / udp {} > 9", 100 + inside)).unwrap();
+            let found =
+                out(&mut nat, 0, &format!("ip 10.0.1.{host} > 203.0.113.1 / udp {} > 9", 100 + inside))
+                    .unwrap();
             let outside = found.split(':').next().unwrap().to_owned();
             let owner = first.entry((outside, port(&found) / 32)).or_insert(host);
             assert_eq!(*owner, host);
@@ -548,7 +616,12 @@ fn deterministic_ports_are_those_that_are_computed() {
         let inside = address("100.64.0.0") + host;
         let (outside, ports) = policy(text).translations[0].determined(inside).unwrap();
         for n in 0..20 {
-            let found = out(&mut nat, 0, &format!("ip {} > 203.0.113.1 / udp {} > 9", Ipv4Addr::from(inside), 100 + n)).unwrap();
+            let found = out(
+                &mut nat,
+                0,
+                &format!("ip {} > 203.0.113.1 / udp {} > 9", Ipv4Addr::from(inside), 100 + n),
+            )
+            .unwrap();
             assert!(found.starts_with(&format!("{}:", Ipv4Addr::from(outside))), "{found}");
             assert!((ports.0..=ports.1).contains(&port(&found)));
         }
@@ -578,7 +651,8 @@ fn a_full_table_gives_up_what_is_not_agreed_on() {
         come(&mut nat, S, &format!("ip 198.51.100.{n} > 192.0.2.1 / tcp 9 > 80 flags S")).unwrap();
         assert!(nat.len() <= 4);
     }
-    let answer = come(&mut nat, S, &format!("ip 203.0.113.1 > 192.0.2.1 / tcp 80 > {outside} flags A")).unwrap();
+    let answer =
+        come(&mut nat, S, &format!("ip 203.0.113.1 > 192.0.2.1 / tcp 80 > {outside} flags A")).unwrap();
     assert_eq!(answer, "203.0.113.1:80 > 10.0.1.5:4000");
     // If all are agreed on, there is no room.
     for n in 0..3 {
@@ -603,7 +677,10 @@ fn another_policy_keeps_the_sessions_that_it_allows() {
     let mut before: Vec<Session> = nat.sessions().collect();
     before.sort_by_key(|s| (s.inside, s.protocol));
     // Other times alone: nothing is looked at.
-    assert_eq!(nat.replace(policy(&format!("{old}\ntimeout udp 1m\nsessions 262144")), &[address("192.0.2.1")], 1), 0);
+    assert_eq!(
+        nat.replace(policy(&format!("{old}\ntimeout udp 1m\nsessions 262144")), &[address("192.0.2.1")], 1),
+        0
+    );
     consistent(&nat);
     assert_eq!(nat.len(), 151);
     // Another pool: those with its addresses stay, the same as before.
@@ -619,10 +696,16 @@ fn another_policy_keeps_the_sessions_that_it_allows() {
     // The forward goes: so does its session. A port range goes, and with it those above.
     let lost = nat.replace(policy("translate 10.0.1.0/24 to 192.0.2.1-192.0.2.2 ports 1024-30000"), &[], 1);
     consistent(&nat);
-    assert!(lost > 1 && nat.sessions().all(|s| s.outside.1 <= 30000 && s.inside.0 != Ipv4Addr::new(10, 0, 1, 20)));
+    assert!(
+        lost > 1 && nat.sessions().all(|s| s.outside.1 <= 30000 && s.inside.0 != Ipv4Addr::new(10, 0, 1, 20))
+    );
     let left = nat.len();
     // In blocks: those that can be.
-    let lost = nat.replace(policy("translate 10.0.1.0/24 to 192.0.2.1-192.0.2.2 ports 1024-30000 block 64 max 1"), &[], 1);
+    let lost = nat.replace(
+        policy("translate 10.0.1.0/24 to 192.0.2.1-192.0.2.2 ports 1024-30000 block 64 max 1"),
+        &[],
+        1,
+    );
     consistent(&nat);
     assert_eq!(nat.len() + lost, left);
     nat.reap(u64::MAX, 10_000);
@@ -634,7 +717,10 @@ fn sessions_are_listed_and_ended() {
     let mut nat = nat(HOME);
     out(&mut nat, S, "ip 10.0.1.5 > 203.0.113.1 / tcp 4000 > 80").unwrap();
     let session = nat.sessions().next().unwrap();
-    assert_eq!((session.inside, session.peer), (("10.0.1.5".parse().unwrap(), 4000), ("203.0.113.1".parse().unwrap(), 80)));
+    assert_eq!(
+        (session.inside, session.peer),
+        (("10.0.1.5".parse().unwrap(), 4000), ("203.0.113.1".parse().unwrap(), 80))
+    );
     let mut seen = 0;
     assert_eq!(nat.some(0, 10, |_| seen += 1), None);
     assert_eq!(seen, 1);

@@ -16,7 +16,8 @@ fn wrong(text: &str) -> Vec<String> {
         span.map_or(0, |span| reading.sources.text(0)[..span.start as usize].matches('\n').count() + 1)
     };
     let all = reading.diagnostics.iter();
-    all.map(|d| format!("{}: {}; {}", line(d.span), d.message, d.help.as_deref().unwrap_or_default())).collect()
+    all.map(|d| format!("{}: {}; {}", line(d.span), d.message, d.help.as_deref().unwrap_or_default()))
+        .collect()
 }
 
 fn address(text: &str) -> u32 {
@@ -85,7 +86,10 @@ fn mistakes_have_a_place_and_a_remedy() {
         ("translat 10.0.0.0/8 to 192.0.2.1", "1: unknown statement 'translat'; did you mean `translate`?"),
         ("translate 10.0.0.0/8", "1: 'to' is missing; write `translate INSIDE to OUTSIDE"),
         ("translate 10.0.0.0/8 by 192.0.2.1", "1: unexpected 'by' in place of 'to'; write"),
-        ("translate 10.0.0.1/8 to 192.0.2.1", "1: '10.0.0.1/8' has bits after its prefix length; write an address"),
+        (
+            "translate 10.0.0.1/8 to 192.0.2.1",
+            "1: '10.0.0.1/8' has bits after its prefix length; write an address",
+        ),
         ("translate fd00::/8 to 192.0.2.1", "1: 'fd00::/8' is an IPv6 address; translation is for IPv4"),
         ("translate 10.0.0.0/8,10.1.0.0/16 to 192.0.2.1", "1: an address is listed twice; leave one out"),
         ("translate 10.0.0.0/8 to 20.0.0.0/8", "1: more than 65536 outside addresses; use fewer"),
@@ -93,17 +97,38 @@ fn mistakes_have_a_place_and_a_remedy() {
         ("translate 10.0.0.0/8 to 192.0.2.1 ports 9-5", "1: '9-5' is not a port; write a number"),
         ("translate 10.0.0.0/8 to 192.0.2.1 max 5", "1: 'max' without 'block'; write `block SIZE max N`"),
         ("translate 10.0.0.0/8 to 192.0.2.1 block 64 block 64", "1: 'block' is given twice; leave one out"),
-        ("translate 10.0.0.0/8 to 192.0.2.1 block 0", "1: '0' is not such a number; write a number from 1 to 16384"),
-        ("translate 10.0.0.0/8 to 192.0.2.1 ports 10-20 block 64", "1: no block fits into the range of ports; write"),
-        ("translate 10.0.0.0/8 to 192.0.2.1 deterministic", "1: 16777216 inside addresses would share the 64512 ports of an outside address; use"),
-        ("translate 10.0.0.0/24 to 192.0.2.1 block 4 deterministic", "1: 'block' and 'deterministic' exclude each other; a"),
+        (
+            "translate 10.0.0.0/8 to 192.0.2.1 block 0",
+            "1: '0' is not such a number; write a number from 1 to 16384",
+        ),
+        (
+            "translate 10.0.0.0/8 to 192.0.2.1 ports 10-20 block 64",
+            "1: no block fits into the range of ports; write",
+        ),
+        (
+            "translate 10.0.0.0/8 to 192.0.2.1 deterministic",
+            "1: 16777216 inside addresses would share the 64512 ports of an outside address; use",
+        ),
+        (
+            "translate 10.0.0.0/24 to 192.0.2.1 block 4 deterministic",
+            "1: 'block' and 'deterministic' exclude each other; a",
+        ),
         ("forward icmp 1 to 10.0.0.1", "1: unknown protocol of a forward 'icmp'; known: tcp, udp"),
         ("forward tcp 80 to 10.0.0.1", "1: a forward without outside address; write `on ADDRESS`"),
         ("forward tcp 80 on 192.0.2.1 to 10.0.0.300", "1: '10.0.0.300' is not an IPv4 address; write one"),
-        ("forward tcp 80-90 on 192.0.2.1 to 10.0.0.1 port 80-81", "1: as many inside ports as outside ports are needed; write"),
-        ("forward tcp 80-90 on 192.0.2.1 to 10.0.0.1 port 65530", "1: the inside ports would be above 65535; write"),
+        (
+            "forward tcp 80-90 on 192.0.2.1 to 10.0.0.1 port 80-81",
+            "1: as many inside ports as outside ports are needed; write",
+        ),
+        (
+            "forward tcp 80-90 on 192.0.2.1 to 10.0.0.1 port 65530",
+            "1: the inside ports would be above 65535; write",
+        ),
         ("forward tcp 80 on 192.0.2.1 to 10.0.0.1 port 81 x", "1: unexpected 'x'; write `forward"),
-        ("static 10.0.0.0/30 to 192.0.2.1", "1: 4 inside addresses for 1 outside ones; write as many of both"),
+        (
+            "static 10.0.0.0/30 to 192.0.2.1",
+            "1: 4 inside addresses for 1 outside ones; write as many of both",
+        ),
         ("exempt 10.0.0.0/8 192.0.2.1", "1: unexpected '192.0.2.1' in place of 'to'; write `exempt"),
         ("filter none", "1: unknown filter 'none'; known: endpoint-independent"),
         ("timeout sctp 5m", "1: unknown timeout 'sctp'; "),

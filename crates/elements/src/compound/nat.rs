@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The part of a router's text that translates addresses: what arrives gets its inside destination before it is routed, and what leaves by an
+//! outside link gets its outside source after that.
+
+use super::ipv4::ERRORS;
+use super::router::Router;
+
+/// How a router translates addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// The file of statements.
+    pub file: String,
+    /// The interfaces that lead outside.
+    pub outside: Vec<usize>,
+    /// Outside addresses that the router answers ARP for, though they are not its own: an interface, and prefixes.
+    pub answered: Vec<(usize, Vec<String>)>,
+}
+
+/// The translator's port for what leaves by interface `i`, if that leads outside.
+fn port(router: &Router, i: usize) -> Option<usize> {
+    let translation = router.nat.as_ref()?;
+    translation.outside.iter().position(|other| *other == i).map(|place| place + 1)
+}
+
+/// The way from the checks to the routing table, for the middle of a chain.
+pub(super) fn arriving(router: &Router) -> &'static str {
+    match router.nat {
+        Some(_) => "IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64) -> [0]nat44;\nnat44[0] -> ",
+        None => "",
+    }
+}
+
+/// The translator.
+pub(super) fn text(router: &Router) -> String {
+    let Some(translation) = &router.nat else { return String::new() };
+    let own = router.interfaces.iter().flat_map(|interface| &interface.four);
+    let own: String = own.map(|(address, _)| format!(", OWN {address}")).collect();
+    format!(
+        "// Address translation: {} says what becomes of addresses. Fragments have no ports: packets are put together first.\n\
+         nat44 :: NAT44({}{own});\n\n",
+        translation.file,
+        lang::config::quote(&translation.file),
+    )
+}
+
+/// The answer to senders of packets that leave no room for another session.
+pub(super) fn answers(router: &Router) -> String {
+    let Some(translation) = &router.nat else { return String::new() };
+    let address = router.interfaces.iter().find_map(|i| i.four.first()).map(|(address, _)| *address);
+    format!(
+        "\n// Without a free port or room for another session the sender gets an ICMP error.\n\
+         nat44[{}] -> ICMPError({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {ERRORS}{}) -> [0]rt;\n",
+        translation.outside.len() + 1,
+        address.unwrap_or(std::net::Ipv4Addr::UNSPECIFIED),
+        router.owned(0..router.interfaces.len()),
+    )
+}
+
+/// What is between the checks of interface `i` and its MTU.
+pub(super) fn leaving(router: &Router, i: usize) -> String {
+    port(router, i).map_or_else(String::new, |port| format!("-> [{port}]nat44;\nnat44[{port}] "))
+}
+
+/// Where errors about packets go that have left by interface `i` but for its MTU or its neighbours: they are about translated addresses.
+/// Nothing, if that interface translates none.
+pub(super) fn errors(router: &Router, i: usize) -> Option<&'static str> {
+    port(router, i).map(|_| "[0]nat44")
+}
+
+/// Prefixes of outside addresses that the router answers ARP for on interface `i`.
+pub(super) fn answered(router: &Router, i: usize) -> Vec<String> {
+    let all = router.nat.iter().flat_map(|translation| &translation.answered);
+    all.filter(|(other, _)| *other == i).flat_map(|(_, prefixes)| prefixes.iter().cloned()).collect()
+}
+
+/// What answers for them where the kernel answers for the router's own addresses.
+pub(super) fn answered_by_us(router: &Router, i: usize) -> String {
+    let answered = answered(router, i);
+    if answered.is_empty() {
+        return String::new();
+    }
+    format!(
+        "asked{i}[2] -> ARPResponder({} {}) -> out{i};\n",
+        answered.join(" "),
+        router.interfaces[i].station
+    )
+}

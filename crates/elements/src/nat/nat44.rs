@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # NAT44
+//!
+//! `NAT44(FILE [, OWN ADDRESS ...])`
+//!
+//! Translates addresses and ports of IPv4 between an inside and an outside, by the statements of a file.
+//!
+//! **Ports:** push. Input 0 is for all packets that arrive, before they are routed: those to an outside address get their inside destination. Each further input is for
+//! packets that leave by an outside link, after they have been routed: those from an inside address get an outside source. Packets leave by the output of the same number, changed or not. One more output, if it is
+//! there, is for packets that leave no room for another session, for ICMPError.
+//!
+//! **Arguments**
+//! * `FILE` the file of statements.
+//! * `OWN ADDRESS` an outside address that is the router's own. Packets to it that belong to no session pass; packets to other outside addresses are dropped then. May be
+//!   repeated.
+//!
+//! A file has a statement in each line; `#` begins a remark, and a line that ends with `,` or `\` goes on in the next one.
+//!
+//! ```text
+//! translate 10.0.1.0/24 to 192.0.2.1                         # a home or an office
+//! translate 100.64.0.0/20 to 192.0.2.16/28 block 512 max 4   # a provider: blocks of ports
+//! translate 100.65.0.0/24 to 192.0.2.32 deterministic        # ports follow from addresses
+//! static 10.0.3.9 to 192.0.2.9                               # addresses alone, both ways
+//! forward tcp https on 192.0.2.1 to 10.0.1.20 port 8443
+//! exempt 10.0.1.0/24 to 10.9.0.0/16
+//! ```
+//!
+//! * `translate INSIDE to OUTSIDE` gives inside hosts ports of outside addresses. A host keeps one outside address. A port is the same towards everyone (endpoint-independent mapping).
+//!   The first statement for an address decides. `ports LOW-HIGH` (1024-65535), `max-sessions N` and `max-ports N` for each inside host.
+//!   Ports are random; with `block SIZE [max N]` they come from blocks that one host has, with `deterministic` they follow from the inside address (RFC 7422).
+//! * `forward tcp|udp PORT[-PORT] [on OUTSIDE] to INSIDE [port PORT]` leads an outside port inside.
+//! * `static INSIDE to OUTSIDE` translates addresses one by one, for all protocols.
+//! * `exempt SOURCE to DESTINATION` leaves packets alone.
+//! * `filter MODE` says who may send to a port: `endpoint-independent` (everyone, the default), `address-dependent` or `address-and-port-dependent`.
+//! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `udp` (5 min), `icmp` (1 min) or `other` (10 min). `sessions N`, at most 16777216, default 262144.
+//!
+//! Inside hosts reach each other by their outside addresses, too (hairpinning). ICMP errors are translated with the packet that they quote. Protocols without ports have
+//! one inside host for each peer. Fragments have no ports: put IPReassembler in front.
+//!
+//! **Metadata read:** network header position. **Set:** destination annotation of packets that arrive, to the inside destination; ICMP_PARAMPROB of those for ICMPError, to the code of the error.
+//!
+//! **Cores:** the sessions are in one table, which one worker may use at a time.
+//!
+//! **Drops:** `no-mapping`, `mapping-filtered`, `no-free-port`, `subscriber-limit`, `mapping-table-full`, `unreassembled`, `bad-length` for headers that are wrong. A full
+//! table gives up sessions that both sides have not agreed on yet or no more.
+//!
+//! **Handlers**
+//! * `statements` read: for each translation its line in the file, inside hosts, sessions, and ports in use; for others zeros; then its text.
+//! * `sessions` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each session. It has protocol, inside address and port, outside address and port,
+//!   peer and port, and state. Packets and bytes from inside and to it follow, then its age and the seconds until it ends.
+//! * `subscribers` read: a line for each inside host, at most 10,000: inside address, outside address, line of its statement, sessions, ports for TCP, UDP and ICMP, blocks as `FIRST:USED`.
+//! * `owner` read, with `PROTOCOL ADDRESS PORT` as parameter: the inside address and port that have an outside one, or nothing.
+//! * `nsessions`, `nmappings`, `capacity` read. `file` read: FILE.
+//! * `load` write: reads FILE again, or the file named. Sessions stay where the new statements allow them. If there is a mistake, the old statements stay.
+//! * `end` write: ends sessions: `all`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL INSIDE PORT PEER PORT`.
+//!
+//! ```click
+//! nat :: NAT44(/dev/null);
+//! Idle -> nat -> Discard; Idle -> [1]nat; nat[1] -> Discard;
+//! ```
+//!
+//! See also: IPRewriter, ICMPRewriter, Firewall, IPReassembler. RFC 4787, RFC 5382, RFC 5508, RFC 6056, RFC 6888, RFC 7422, RFC 7857
+
+use std::fmt::Write as _;
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+
+use element::args::Args;
+use element::clock::{Nanos, SECOND};
+use element::stats::{self, Stat};
+use element::{
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, Reason, Rehearsal,
+    Rehearsed, Rest, Statistics, When, handlers, swap,
+};
+use nat::policy::Policy;
+use nat::{Ahead, Cause, Nat, Outcome, Session};
+use packet::{Batch, Packet, anno};
+use sync::lock::{AdaptiveGuard, AdaptiveLock, How};
+
+use crate::tools::Runs;
+
+/// The name of the lock, for the profiler.
+const SESSIONS: &str = "the sessions";
+/// Sessions that are looked at while the lock is held.
+const LISTED: usize = 128;
+/// How many times so many a handler's answer lists.
+const SLICES: usize = 32;
+/// Inside hosts that a handler lists.
+const HOSTS: usize = 10_000;
+/// The code of "communication administratively prohibited" (RFC 1812, 5.2.7.1; RFC 6888, REQ-12).
+const PROHIBITED: u8 = 13;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::default()))
+    .processing("h/h")
+    .serial("the packets of a session meet in one table, whichever worker they come by")
+    .handlers(handlers! { Translator:
+        read "statements" => |me| me.statements();
+        read "sessions" => |me, cx, from: &str| some(me.nat(), place(from)?, cx.now());
+        read "subscribers" => |me| me.subscribers();
+        read "owner" => |me, which: &str| me.owner(which)?;
+        read "nsessions" => |me| me.lock().len();
+        read "nmappings" => |me| me.lock().mappings();
+        read "capacity" => |me| me.lock().policy().sessions;
+        read "file" => |me| &me.file;
+        write "load" => |me, path: &str| me.load(path)()?;
+        write "end" => |me, which: &str| end_those(me.nat(), which)?;
+    })
+    .statistics::<Translator>()
+    .long_handlers::<Translator>()
+    .rehearsal::<Translator>()
+    .locking::<Translator>()
+    .hot_swap::<Translator>()
+    .file(file!());
+
+type SharedNat = Arc<AdaptiveLock<Nat>>;
+
+#[derive(Default)]
+struct Translator {
+    file: String,
+    own: Vec<u32>,
+    policy: Option<Arc<Policy>>,
+    nat: Option<SharedNat>,
+    ninputs: usize,
+    noutputs: usize,
+    /// Packets of the last batch: room for those of the next.
+    ahead: Vec<Ahead>,
+}
+
+/// Reads a file of statements.
+///
+/// # Errors
+/// What is wrong with it, a line each.
+fn policy(path: &str) -> Result<Arc<Policy>, String> {
+    let reading = nat::read_file(Path::new(path))?;
+    reading.policy.map(Arc::new).ok_or_else(|| {
+        let short = reading
+            .diagnostics
+            .iter()
+            .map(|d| lang::render_short(std::slice::from_ref(d), &reading.sources).trim_end().to_owned());
+        short.collect::<Vec<_>>().join("\n")
+    })
+}
+
+/// The place from which a handler should list.
+fn place(text: &str) -> Result<usize, HandlerError> {
+    match text.trim() {
+        "" => Ok(0),
+        text => text.parse().map_err(|_| HandlerError::bad_value("sessions", text, "a number")),
+    }
+}
+
+/// A line for a session.
+fn line(session: &Session, now: Nanos) -> String {
+    let Session { inside, outside, peer, .. } = session;
+    format!(
+        "{} {} {} {} {} {} {} {} {} {} {} {} {} {}\n",
+        rulefile::names::protocol_name(session.protocol),
+        inside.0,
+        inside.1,
+        outside.0,
+        outside.1,
+        peer.0,
+        peer.1,
+        session.state.name(),
+        session.packets[0],
+        session.bytes[0],
+        session.packets[1],
+        session.bytes[1],
+        now.saturating_sub(session.began_ns) / SECOND,
+        session.expires_ns.saturating_sub(now).div_ceil(SECOND),
+    )
+}
+
+/// Some sessions: in the first line the place where to go on, or `-`; then a line each. Packets go on meanwhile.
+fn some(nat: &SharedNat, mut from: usize, now: Nanos) -> String {
+    let mut lines = String::new();
+    for _ in 0..SLICES {
+        let mut found = Vec::with_capacity(LISTED);
+        let next = nat.lock().some(from, LISTED, |session| found.push(session));
+        found.retain(|session| session.expires_ns > now);
+        found.iter().for_each(|session| lines += &line(session, now));
+        match next {
+            Some(next) => from = next,
+            None => return format!("-\n{lines}"),
+        }
+    }
+    format!("{from}\n{lines}")
+}
+
+/// Ends sessions that are chosen.
+fn end(nat: &SharedNat, chosen: impl Fn(&Session) -> bool) {
+    let mut from = Some(0);
+    while let Some(at) = from {
+        let mut found = Vec::new();
+        let mut nat = nat.lock();
+        from = nat.some(at, LISTED, |session| found.push(session));
+        for session in found.iter().filter(|session| chosen(session)) {
+            nat.end(session.protocol, session.inside, session.peer);
+        }
+    }
+}
+
+/// Ends sessions that the handler's value names.
+fn end_those(nat: &SharedNat, which: &str) -> Result<(), HandlerError> {
+    let bad = || {
+        let expected = "'all', ADDRESS [PORT], or PROTOCOL INSIDE PORT PEER PORT";
+        HandlerError::bad_value("end", which, expected)
+    };
+    let words: Vec<&str> = which.split_ascii_whitespace().collect();
+    let address = |text: &str| text.parse::<Ipv4Addr>().map_err(|_| bad());
+    let port = |text: &str| text.parse::<u16>().map_err(|_| bad());
+    match words[..] {
+        ["all"] => end(nat, |_| true),
+        [one] => {
+            let one = address(one)?;
+            end(nat, |s| [s.inside.0, s.outside.0, s.peer.0].contains(&one));
+        }
+        [one, number] => {
+            let one = (address(one)?, port(number)?);
+            end(nat, |s| [s.inside, s.outside, s.peer].contains(&one));
+        }
+        [protocol, inside, at, peer, to] => {
+            let protocol = rulefile::names::protocol(protocol).ok_or_else(bad)?;
+            nat.lock().end(protocol, (address(inside)?, port(at)?), (address(peer)?, port(to)?));
+        }
+        _ => return Err(bad()),
+    }
+    Ok(())
+}
+
+fn reason(cause: Cause) -> Reason {
+    match cause {
+        Cause::Malformed => Reason::BadLength,
+        Cause::Fragment => Reason::Unreassembled,
+        Cause::NoMapping => Reason::NoMapping,
+        Cause::Filtered => Reason::MappingFiltered,
+        Cause::SubscriberLimit => Reason::SubscriberLimit,
+        Cause::NoPort => Reason::NoFreePort,
+        Cause::Full => Reason::MappingTableFull,
+    }
+}
+
+impl Translator {
+    fn nat(&self) -> &SharedNat {
+        self.nat.as_ref().expect("set by initialize")
+    }
+
+    fn lock(&self) -> AdaptiveGuard<'_, Nat> {
+        self.nat().lock()
+    }
+
+    /// A line for each statement with its text: its line in the file, inside hosts, sessions, ports in use.
+    fn statements(&self) -> String {
+        let nat = self.lock();
+        let policy = Arc::clone(nat.policy());
+        let mut sums = vec![[0u64; 3]; policy.translations.len()];
+        for one in nat.subscribers() {
+            if let Some(sum) = one.translation.and_then(|by| sums.get_mut(usize::from(by))) {
+                let more = [1, u64::from(one.sessions), one.ports.iter().map(|n| u64::from(*n)).sum()];
+                sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+            }
+        }
+        drop(nat);
+        let translations = policy.translations.iter().zip(sums).map(|(one, sum)| (one.line, sum, &one.text));
+        let forwards = policy.forwards.iter().map(|one| (one.line, [0; 3], &one.text));
+        let statics = policy.statics.iter().map(|one| (one.line, [0; 3], &one.text));
+        let mut all: Vec<_> = translations.chain(forwards).chain(statics).collect();
+        all.sort_by_key(|(line, ..)| *line);
+        let mut text = String::new();
+        for (line, [hosts, sessions, ports], words) in all {
+            let _ = writeln!(text, "{line} {hosts} {sessions} {ports} {words}");
+        }
+        text
+    }
+
+    fn subscribers(&self) -> String {
+        let nat = self.lock();
+        let mut all: Vec<_> = nat.subscribers().take(HOSTS).collect();
+        let policy = Arc::clone(nat.policy());
+        drop(nat);
+        all.sort_by_key(|one| one.inside);
+        let mut text = String::new();
+        for one in all {
+            let by = one.translation.and_then(|by| policy.translations.get(usize::from(by)));
+            let line = by.map_or_else(|| "-".to_owned(), |by| by.line.to_string());
+            let [tcp, udp, icmp] = one.ports;
+            let _ = write!(text, "{} {} {line} {} {tcp} {udp} {icmp}", one.inside, one.outside, one.sessions);
+            one.blocks.iter().for_each(|(first, used)| {
+                let _ = write!(text, " {first}:{used}");
+            });
+            text.push('\n');
+        }
+        text
+    }
+
+    fn owner(&self, which: &str) -> Result<String, HandlerError> {
+        let bad = || HandlerError::bad_value("owner", which, "PROTOCOL ADDRESS PORT");
+        let words: Vec<&str> = which.split_ascii_whitespace().collect();
+        let [protocol, address, port] = words[..] else { return Err(bad()) };
+        let protocol = rulefile::names::protocol(protocol).ok_or_else(bad)?;
+        let outside = (address.parse().map_err(|_| bad())?, port.parse().map_err(|_| bad())?);
+        let found = self.lock().owner(protocol, outside);
+        Ok(found.map_or_else(String::new, |(address, port)| format!("{address} {port}")))
+    }
+
+    /// Loads the statements of a file, or of FILE again; returns what there is to say about it.
+    fn load(&self, path: &str) -> impl FnOnce() -> Result<String, HandlerError> + Send + use<> {
+        let (nat, own) = (Arc::clone(self.nat()), self.own.clone());
+        let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
+        move || {
+            let policy = policy(&path).map_err(HandlerError::Failed)?;
+            let lost = nat.lock().replace(policy, &own, RandomState::new().hash_one(0));
+            Ok(format!("{path}: {lost} sessions have ended"))
+        }
+    }
+
+    /// Where a packet goes that a decision was made on; or why it is dropped.
+    fn route(&self, outcome: Outcome, port: usize, packet: &mut Packet) -> Result<usize, Reason> {
+        let cause = match outcome {
+            Outcome::Unchanged => return Ok(port),
+            Outcome::Translated => {
+                if port == 0
+                    && let Some(destination) =
+                        packet.network().and_then(|ip| ip.get(16..20)?.first_chunk::<4>().copied())
+                {
+                    packet.set_dst_ip(destination.into());
+                }
+                return Ok(port);
+            }
+            Outcome::Drop(cause) => cause,
+        };
+        let has_no_room = matches!(cause, Cause::SubscriberLimit | Cause::NoPort | Cause::Full);
+        if has_no_room && port > 0 && self.noutputs > self.ninputs {
+            packet.set_anno_u8(anno::ICMP_PARAM_PROBLEM, PROHIBITED);
+            return Ok(self.ninputs);
+        }
+        Err(reason(cause))
+    }
+}
+
+impl Element for Translator {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.file = args.required("FILE");
+        self.own = args.keyword_all::<Ipv4Addr>("OWN").into_iter().map(u32::from).collect();
+        (self.ninputs, self.noutputs) = (args.ninputs, args.noutputs);
+        if ![self.ninputs, self.ninputs + 1].contains(&self.noutputs) {
+            args.error(format!(
+                "with {0} inputs there should be {0} outputs, or {1}, not {2}",
+                self.ninputs,
+                self.ninputs + 1,
+                self.noutputs
+            ));
+        }
+        if !args.errors().is_empty() {
+            return;
+        }
+        match policy(&self.file) {
+            Ok(policy) => self.policy = Some(policy),
+            Err(why) => why.lines().for_each(|why| args.error(why.to_owned())),
+        }
+    }
+
+    fn initialize(&mut self, _: &mut InitCx<'_>) -> Result<(), String> {
+        let policy = self.policy.take().ok_or("the statements could not be read")?;
+        let nat = Nat::new(policy, &self.own, RandomState::new().hash_one(0));
+        self.nat = Some(Arc::new(AdaptiveLock::new(nat)));
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
+        let now = cx.now();
+        let shared = Arc::clone(self.nat());
+        let mut nat = shared.lock();
+        // More than new sessions can make.
+        nat.reap(now, 2 * batch.len() + 8);
+        let packets = batch.iter().map(|packet| packet.network().unwrap_or_default());
+        nat.look_ahead(packets, port > 0, &mut self.ahead);
+        let mut runs = Runs::default();
+        for (n, mut packet) in batch.drain(..).enumerate() {
+            let ahead = &self.ahead[n];
+            let outcome = match packet.network_mut() {
+                None => Outcome::Drop(Cause::Malformed),
+                Some(ip) if port == 0 => nat.arriving(now, ip, ahead),
+                Some(ip) => nat.leaving(now, ip, ahead),
+            };
+            match self.route(outcome, port, &mut packet) {
+                Ok(output) => runs.push(cx, output, packet),
+                Err(reason) => cx.drop(reason, packet),
+            }
+        }
+        runs.finish(cx);
+    }
+}
+
+impl Statistics for Translator {
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        if let Some(nat) = self.nat.as_ref().and_then(|nat| nat.try_lock()) {
+            put(&stats::TABLE_ENTRIES, nat.len() as u64);
+            put(&stats::TABLE_CAPACITY, nat.policy().sessions as u64);
+        }
+    }
+}
+
+impl LongHandlers for Translator {
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
+        let (nat, now, param) = (Arc::clone(self.nat()), cx.now(), param.to_owned());
+        (name == "sessions")
+            .then(|| -> Rest<String> { Box::new(move || Ok(some(&nat, place(&param)?, now))) })
+    }
+
+    fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
+        match name {
+            "end" => {
+                let (nat, value) = (Arc::clone(self.nat()), value.to_owned());
+                Some(Box::new(move || end_those(&nat, &value).map(|()| None)))
+            }
+            "load" => {
+                let (load, element) = (self.load(value), cx.name().to_owned());
+                Some(Box::new(move || Ok(Some(format!("{element}: {}", load()?)))))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Rehearsal for Translator {
+    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, mut packet: Packet) -> Rehearsed {
+        let shared = Arc::clone(self.nat());
+        let mut nat = shared.lock();
+        let before = packet.network().unwrap_or_default().to_vec();
+        let outcome = match packet.network_mut() {
+            None => Outcome::Drop(Cause::Malformed),
+            Some(ip) => nat.rehearse(cx.now(), ip, port > 0),
+        };
+        let note = nat.explain(outcome, &before, packet.network().unwrap_or_default());
+        drop(nat);
+        match self.route(outcome, port, &mut packet) {
+            Ok(output) => cx.push(output, Batch::of(packet)),
+            Err(reason) => cx.drop(reason, packet),
+        }
+        Rehearsed::Noted(note)
+    }
+}
+
+impl Locking for Translator {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "every packet may begin a session, and writes when it was last used";
+        vec![LockUse::new(How::Adaptive, SESSIONS, When::EachBatch, why)]
+    }
+}
+
+impl HotSwap for Translator {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Translator>(old) else { return false };
+        if !Arc::ptr_eq(self.nat(), old.nat()) {
+            let mut mine = self.lock();
+            let mut theirs = old.lock();
+            let (policy, own) = (Arc::clone(mine.policy()), self.own.clone());
+            theirs.replace(policy, &own, RandomState::new().hash_one(0));
+            std::mem::swap(&mut *mine, &mut *theirs);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

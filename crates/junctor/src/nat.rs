@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor nat`: files of address translation, and the translator of a running router.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::PathBuf;
+
+use client::{Client, Failure, lost};
+use lang::Severity;
+use nat::Reading;
+use serde_json::json;
+use views::nat as view;
+
+use crate::ctl::{self, Which};
+use crate::{exit, outcome};
+
+/// Check files of address translation, and show or change the translator of a running router.
+///
+/// A file says which inside addresses and ports become which outside ones. 'junctor elements NAT44' describes it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum What {
+    /// Say all that is wrong with a file.
+    #[command(after_help = "Examples:
+  junctor nat check office.nat
+  junctor nat check --json office.nat")]
+    Check {
+        /// The file.
+        file: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what an inside address becomes by a file: its outside address and ports.
+    ///
+    /// With a deterministic translation that is so at any time, and no log is needed (RFC 7422).
+    #[command(after_help = "Examples:
+  junctor nat test office.nat 10.0.1.5
+  junctor nat test provider.nat 100.64.3.7 --json")]
+    Test {
+        /// The file.
+        file: PathBuf,
+        /// The inside address.
+        inside: Ipv4Addr,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the statements of a running router's translator, with inside hosts, sessions and ports.
+    #[command(after_help = "Examples:
+  junctor nat show
+  junctor nat show --json --pid 4711")]
+    Show {
+        #[command(flatten)]
+        of: Of,
+    },
+    /// Show inside hosts with their outside addresses, sessions, ports and blocks.
+    #[command(after_help = "Examples:
+  junctor nat hosts
+  junctor nat hosts --json")]
+    Hosts {
+        #[command(flatten)]
+        of: Of,
+    },
+    /// Show who has an outside address and port at the moment.
+    #[command(after_help = "Examples:
+  junctor nat who tcp 192.0.2.1:40123
+  junctor nat who udp 192.0.2.1:5000 --json
+
+The exit status is 1 if nobody has it.")]
+    Who {
+        /// tcp, udp or icmp.
+        protocol: String,
+        /// The outside address and port; of ICMP the identifier.
+        outside: SocketAddrV4,
+        #[command(flatten)]
+        of: Of,
+    },
+    /// Load a file into a running router; sessions stay where it allows them.
+    ///
+    /// If there is a mistake in the file, the old statements stay.
+    #[command(after_help = "Examples:
+  junctor nat load                     the same file again
+  junctor nat load new.nat")]
+    Load {
+        /// The file, as the router finds it; without it, the one that the router began with.
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        of: Of,
+    },
+}
+
+/// Which translator of which router, and how to print.
+#[derive(Clone, Debug, clap::Args)]
+struct Of {
+    /// The element NAT44, if there are several.
+    #[arg(long, value_name = "NAME")]
+    element: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    router: Which,
+}
+
+impl Of {
+    /// Connects to the router; returns the element's name, too.
+    fn connect(&self) -> Result<(Client, String), Failure> {
+        let mut client = ctl::find(&self.router).and_then(|stream| Client::new(stream).map_err(lost))?;
+        let name = view::find(&mut client, self.element.as_deref())?;
+        Ok((client, name))
+    }
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    let done = match &args.what {
+        What::Check { file, json } => return check(file, *json),
+        What::Test { file, inside, json } => return test(file, *inside, *json),
+        What::Show { of } => show(of),
+        What::Hosts { of } => hosts(of),
+        What::Who { protocol, outside, of } => who(protocol, *outside, of),
+        What::Load { file, of } => load(file.as_ref(), of),
+    };
+    done.unwrap_or_else(|why| ctl::tell(&why))
+}
+
+/// Prints what is wrong, in a compiler's style or as JSON.
+fn diagnose(reading: &Reading, as_json: bool) {
+    if as_json {
+        outln!("{}", lang::to_json(&reading.diagnostics, &reading.sources));
+    } else {
+        let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        err!("{}", lang::render(&reading.diagnostics, &reading.sources, color));
+    }
+}
+
+fn check(file: &std::path::Path, as_json: bool) -> u8 {
+    let reading = match nat::read_file(file) {
+        Ok(reading) => reading,
+        Err(why) => return outcome::usage(why),
+    };
+    diagnose(&reading, as_json);
+    let has_errors = reading.diagnostics.iter().any(|d| d.severity == Severity::Error);
+    if let Some(policy) = reading.policy.filter(|_| !as_json) {
+        let (translations, forwards, statics) =
+            (policy.translations.len(), policy.forwards.len(), policy.statics.len());
+        let outside: u64 = policy.outside().iter().map(|range| range.count()).sum();
+        outln!(
+            "{}: {translations} translations, {forwards} forwards, {statics} static, {outside} outside addresses: usable",
+            file.display()
+        );
+    }
+    if has_errors { exit::USAGE } else { exit::SUCCESS }
+}
+
+fn test(file: &std::path::Path, inside: Ipv4Addr, as_json: bool) -> u8 {
+    let mut reading = match nat::read_file(file) {
+        Ok(reading) => reading,
+        Err(why) => return outcome::usage(why),
+    };
+    let Some(policy) = reading.policy.take() else {
+        diagnose(&reading, false);
+        return exit::USAGE;
+    };
+    let (address, by, words) = match nat::policy::becomes(&policy, inside) {
+        Some(found) => found,
+        None => {
+            if as_json {
+                outln!("{}", json!({ "inside": inside, "line": null }));
+            } else {
+                outln!("{inside}: it is not translated");
+            }
+            return exit::FAILURE;
+        }
+    };
+    if as_json {
+        outln!("{}", json!({ "inside": inside, "outside": address, "line": by, "ports": words }));
+    } else {
+        outln!("{inside}: {address} {words} (line {by})");
+    }
+    exit::SUCCESS
+}
+
+fn show(of: &Of) -> Result<u8, Failure> {
+    let (mut client, element) = of.connect()?;
+    let statements = view::statements(&mut client, &element)?;
+    let mut number = |name: &str| {
+        client.read(&format!("{element}.{name}")).map(|text| text.trim().parse::<u64>().unwrap_or_default())
+    };
+    let (sessions, mappings, capacity) = (number("nsessions")?, number("nmappings")?, number("capacity")?);
+    if of.json {
+        outln!(
+            "{}",
+            json!({
+                "element": element, "sessions": sessions, "mappings": mappings, "capacity": capacity,
+                "statements": view::statements_json(&statements),
+            })
+        );
+    } else {
+        out!("{}", view::statements_text(&statements));
+        outln!("{sessions} sessions of {capacity}, {mappings} mappings");
+    }
+    Ok(exit::SUCCESS)
+}
+
+fn hosts(of: &Of) -> Result<u8, Failure> {
+    let (mut client, element) = of.connect()?;
+    let hosts = view::hosts(&mut client, &element)?;
+    if of.json {
+        outln!("{}", json!({ "element": element, "hosts": view::hosts_json(&hosts) }));
+    } else {
+        out!("{}", view::hosts_text(&hosts));
+    }
+    Ok(exit::SUCCESS)
+}
+
+fn who(protocol: &str, outside: SocketAddrV4, of: &Of) -> Result<u8, Failure> {
+    let (mut client, element) = of.connect()?;
+    let found = view::owner(&mut client, &element, protocol, (*outside.ip(), outside.port()))?;
+    match found {
+        Some((inside, port)) if of.json => outln!("{}", json!({ "inside": inside, "inside_port": port })),
+        Some((inside, port)) => outln!("{inside}:{port}"),
+        None if of.json => outln!("{}", json!({ "inside": null, "inside_port": null })),
+        None => outln!("nobody has {protocol} {outside}"),
+    }
+    Ok(if found.is_some() { exit::SUCCESS } else { exit::FAILURE })
+}
+
+fn load(file: Option<&PathBuf>, of: &Of) -> Result<u8, Failure> {
+    let (mut client, element) = of.connect()?;
+    let sessions = |client: &mut Client| {
+        client
+            .read(&format!("{element}.nsessions"))
+            .map(|text| text.trim().parse::<u64>().unwrap_or_default())
+    };
+    let before = sessions(&mut client)?;
+    // The router may have another working directory.
+    let path =
+        file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()).display().to_string());
+    client.be_patient();
+    client.write(&format!("{element}.load"), path.as_deref().unwrap_or_default())?;
+    let after = sessions(&mut client)?;
+    let statements = view::statements(&mut client, &element)?.len();
+    if of.json {
+        outln!(
+            "{}",
+            json!({ "element": element, "statements": statements, "sessions_before": before, "sessions": after })
+        );
+    } else {
+        outln!("{statements} statements are in place; of {before} sessions, {after} go on");
+    }
+    Ok(exit::SUCCESS)
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a packet is what it is, for people.
+
+use std::net::Ipv4Addr;
+
+use super::{Cause, Nat, Outcome, mapping_keys};
+use crate::packet::View;
+
+impl Nat {
+    /// The inside address and port that have an outside one.
+    pub fn owner(&self, protocol: u8, outside: (Ipv4Addr, u16)) -> Option<(Ipv4Addr, u16)> {
+        let address = u32::from(outside.0);
+        if let Some(inside) = self.policy.static_inside(address) {
+            return Some((inside.into(), outside.1));
+        }
+        if let Some((address, port)) = self.forwards.get(&(protocol, address, outside.1)) {
+            return Some(((*address).into(), *port));
+        }
+        let (_, (address, port)) = self.mapping_of(protocol, address, outside.1)?;
+        Some((address.into(), port))
+    }
+
+    /// The outside address and port that an inside one has at the moment.
+    pub fn outside_of(&self, protocol: u8, inside: (Ipv4Addr, u16)) -> Option<(Ipv4Addr, u16)> {
+        let address = u32::from(inside.0);
+        if let Some(outside) = self.policy.static_outside(address) {
+            return Some((outside.into(), inside.1));
+        }
+        let [key, _] = mapping_keys(protocol, (address, inside.1), (0, 0));
+        let flow = self.mappings.flow(self.mappings.lookup(&key)?.id)?;
+        Some((flow.reply.dst.into(), flow.reply.dport))
+    }
+
+    /// What was decided on a packet that was `before` and is `after`, in words.
+    pub fn explain(&self, outcome: Outcome, before: &[u8], after: &[u8]) -> String {
+        let (before, after) = (View::of(before), View::of(after));
+        let ends = |view: View| {
+            let [sport, dport] = view.ports();
+            [(view.source, sport), (view.destination, dport)]
+        };
+        let shown = |(address, port): (u32, u16)| match port {
+            0 => Ipv4Addr::from(address).to_string(),
+            _ => format!("{}:{port}", Ipv4Addr::from(address)),
+        };
+        match outcome {
+            Outcome::Unchanged => "it is not translated".to_owned(),
+            Outcome::Translated => {
+                let both = before.map(ends).into_iter().flatten().zip(after.map(ends).into_iter().flatten());
+                let changed = both.filter(|(before, after)| before != after);
+                let words: Vec<String> = changed
+                    .map(|(before, after)| format!("{} becomes {}", shown(before), shown(after)))
+                    .collect();
+                words.join(", ")
+            }
+            Outcome::Drop(cause) => match cause {
+                Cause::Malformed => "its headers are wrong",
+                Cause::Fragment => "it is a later fragment, which has no ports",
+                Cause::NoMapping => "it belongs to no session or mapping, and cannot begin one",
+                Cause::Filtered => "the filter does not let its sender use the mapping",
+                Cause::SubscriberLimit => "the inside host has as many sessions or ports as it may",
+                Cause::NoPort => "no outside port is free",
+                Cause::Full => "there is no room for another session",
+            }
+            .to_owned(),
+        }
+    }
+}

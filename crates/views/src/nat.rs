@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Address translators of a router: their statements and inside hosts.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use client::{Client, Failure};
+use serde_json::{Value, json};
+
+use crate::answers::not_understood;
+
+/// A statement and what has come of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// Its line in the file.
+    pub line: u32,
+    /// Inside hosts that have sessions by it; of translations.
+    pub hosts: u64,
+    /// Their sessions.
+    pub sessions: u64,
+    /// Outside ports that they have.
+    pub ports: u64,
+    /// Its text.
+    pub text: String,
+}
+
+/// An inside host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its address.
+    pub inside: Ipv4Addr,
+    /// Its outside address.
+    pub outside: Ipv4Addr,
+    /// The line of its statement; none for the router itself.
+    pub line: Option<u32>,
+    /// Sessions.
+    pub sessions: u64,
+    /// Ports for TCP, for UDP, and identifiers for ICMP.
+    pub ports: [u64; 3],
+    /// Blocks of ports: the first one, and how many are in use.
+    pub blocks: Vec<(u16, u64)>,
+}
+
+fn statement(line: &str) -> Option<Statement> {
+    let mut words = line.splitn(5, ' ');
+    Some(Statement {
+        line: words.next()?.parse().ok()?,
+        hosts: words.next()?.parse().ok()?,
+        sessions: words.next()?.parse().ok()?,
+        ports: words.next()?.parse().ok()?,
+        text: words.next()?.to_owned(),
+    })
+}
+
+fn host(line: &str) -> Option<Host> {
+    let mut words = line.split(' ');
+    let mut next = || words.next();
+    let (inside, outside) = (next()?.parse().ok()?, next()?.parse().ok()?);
+    let line = next()?.parse().ok();
+    let mut number = || next()?.parse::<u64>().ok();
+    let (sessions, ports) = (number()?, [number()?, number()?, number()?]);
+    let block = |word: &str| {
+        let (first, used) = word.split_once(':')?;
+        Some((first.parse().ok()?, used.parse().ok()?))
+    };
+    let blocks = words.map(block).collect::<Option<_>>()?;
+    Some(Host { inside, outside, line, sessions, ports, blocks })
+}
+
+/// The name of the router's element NAT44; the one with this name, if one is named.
+///
+/// # Errors
+/// There is none, or there are several.
+pub fn find(client: &mut Client, name: Option<&str>) -> Result<String, Failure> {
+    crate::answers::find(client, name, &["NAT44"]).map(|(name, _)| name)
+}
+
+/// All statements that translate.
+///
+/// # Errors
+/// The router, or an answer that is not understood.
+pub fn statements(client: &mut Client, element: &str) -> Result<Vec<Statement>, Failure> {
+    let text = client.read(&format!("{element}.statements"))?;
+    text.lines().map(|line| statement(line).ok_or_else(|| not_understood(line))).collect()
+}
+
+/// Inside hosts that have sessions.
+///
+/// # Errors
+/// The router, or an answer that is not understood.
+pub fn hosts(client: &mut Client, element: &str) -> Result<Vec<Host>, Failure> {
+    let text = client.read(&format!("{element}.subscribers"))?;
+    text.lines().map(|line| host(line).ok_or_else(|| not_understood(line))).collect()
+}
+
+/// The inside address and port that have an outside one.
+///
+/// # Errors
+/// The router, or an answer that is not understood.
+pub fn owner(
+    client: &mut Client,
+    element: &str,
+    protocol: &str,
+    outside: (Ipv4Addr, u16),
+) -> Result<Option<(Ipv4Addr, u16)>, Failure> {
+    let parameter = format!("{protocol} {} {}", outside.0, outside.1);
+    let text = crate::answers::ask(client, &format!("{element}.owner"), &parameter)?;
+    let Some((address, port)) = text.trim().split_once(' ') else { return Ok(None) };
+    match (address.parse(), port.parse()) {
+        (Ok(address), Ok(port)) => Ok(Some((address, port))),
+        _ => Err(not_understood(&text)),
+    }
+}
+
+/// Statements as a table.
+pub fn statements_text(statements: &[Statement]) -> String {
+    let mut text = format!("{:>5} {:>7} {:>10} {:>10}  statement\n", "line", "hosts", "sessions", "ports");
+    for Statement { line, hosts, sessions, ports, text: words } in statements {
+        let _ = match words.starts_with("translate") {
+            true => writeln!(text, "{line:>5} {hosts:>7} {sessions:>10} {ports:>10}  {words}"),
+            false => writeln!(text, "{line:>5} {0:>7} {0:>10} {0:>10}  {words}", "-"),
+        };
+    }
+    text
+}
+
+/// Statements for programs.
+pub fn statements_json(statements: &[Statement]) -> Vec<Value> {
+    let one = |s: &Statement| {
+        let counts = s.text.starts_with("translate");
+        let count = |number: u64| counts.then_some(number);
+        json!({
+            "line": s.line, "hosts": count(s.hosts), "sessions": count(s.sessions), "ports": count(s.ports), "text": s.text,
+        })
+    };
+    statements.iter().map(one).collect()
+}
+
+/// Hosts as a table.
+pub fn hosts_text(hosts: &[Host]) -> String {
+    let mut text = format!(
+        "{:15} {:15} {:>9} {:>6} {:>6} {:>6} {:>5}  blocks\n",
+        "inside", "outside", "sessions", "tcp", "udp", "icmp", "line"
+    );
+    for host in hosts {
+        let line = host.line.map_or_else(|| "-".to_owned(), |line| line.to_string());
+        let blocks: Vec<String> = host.blocks.iter().map(|(first, used)| format!("{first}:{used}")).collect();
+        let [tcp, udp, icmp] = host.ports;
+        let row = format!(
+            "{:15} {:15} {:>9} {tcp:>6} {udp:>6} {icmp:>6} {line:>5}  {}",
+            host.inside,
+            host.outside,
+            host.sessions,
+            blocks.join(" ")
+        );
+        let _ = writeln!(text, "{}", row.trim_end());
+    }
+    text
+}
+
+/// Hosts for programs.
+pub fn hosts_json(hosts: &[Host]) -> Vec<Value> {
+    let one = |host: &Host| {
+        let block = |(first, used): &(u16, u64)| json!({ "first": first, "used": used });
+        json!({
+            "inside": host.inside, "outside": host.outside, "line": host.line, "sessions": host.sessions,
+            "tcp_ports": host.ports[0], "udp_ports": host.ports[1], "icmp_identifiers": host.ports[2],
+            "blocks": host.blocks.iter().map(block).collect::<Vec<_>>(),
+        })
+    };
+    hosts.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_understood() {
+        let found = statement("3 2 10 12 translate 10.0.1.0/24 to 192.0.2.1").unwrap();
+        assert_eq!((found.line, found.hosts, found.ports), (3, 2, 12));
+        let shown = statements_text(&[found, statement("4 0 0 0 static 10.0.0.1 to 192.0.2.9").unwrap()]);
+        assert!(
+            shown.ends_with("    4       -          -          -  static 10.0.0.1 to 192.0.2.9\n"),
+            "{shown}"
+        );
+        let found = host("10.0.1.5 192.0.2.1 3 7 1 2 0 1024:2 2048:1").unwrap();
+        assert_eq!(
+            (found.line, found.ports, &found.blocks[..]),
+            (Some(3), [1, 2, 0], &[(1024, 2), (2048, 1)][..])
+        );
+        assert!(hosts_text(&[found.clone()]).ends_with("3  1024:2 2048:1\n"));
+        assert_eq!(hosts_json(&[found])[0]["blocks"][1]["first"], 2048);
+        assert_eq!(host("192.0.2.1 192.0.2.1 - 1 0 1 0").unwrap().line, None);
+        assert!(host("10.0.1.5").is_none() && statement("x").is_none());
+    }
+}

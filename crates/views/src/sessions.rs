@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections through a firewall and sessions of an address translator.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use client::{Client, Failure};
+use serde_json::{Value, json};
+
+use crate::answers::{ago, ask, not_understood};
+
+/// Classes whose elements have sessions, and the handler that lists them.
+const LISTS: [(&str, &str); 2] = [("Firewall", "connections"), ("NAT44", "sessions")];
+
+/// The element that has the sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its name.
+    pub element: String,
+    handler: &'static str,
+}
+
+impl Holder {
+    /// The router's element Firewall or NAT44; the one with this name, if one is named.
+    ///
+    /// # Errors
+    /// There is none, or there are several.
+    pub fn find(client: &mut Client, name: Option<&str>) -> Result<Holder, Failure> {
+        let (element, class) = crate::answers::find(client, name, &LISTS.map(|(class, _)| class))?;
+        let handler = LISTS.iter().find(|(of, _)| *of == class).map_or("sessions", |(_, handler)| handler);
+        Ok(Holder { element, handler })
+    }
+}
+
+/// A connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Its protocol's name or number.
+    pub protocol: String,
+    /// Source and port of its first packet; of ICMP queries the identifier.
+    pub source: (IpAddr, u16),
+    /// Destination and port of its first packet; of ICMP queries the type.
+    pub destination: (IpAddr, u16),
+    /// `asked`, `answered`, `open`, `half-closed`, `closed`, `reset`, `single`.
+    pub state: String,
+    /// What its source is outside, of one whose addresses are translated.
+    pub outside: Option<(IpAddr, u16)>,
+    /// The zones that its first packet went between, of one through a firewall.
+    pub zones: Option<[String; 2]>,
+    /// The line of the rule that accepted it.
+    pub rule: Option<u32>,
+    /// Packets there and back.
+    pub packets: [u64; 2],
+    /// Bytes there and back.
+    pub bytes: [u64; 2],
+    /// Seconds since it began.
+    pub age_s: u64,
+    /// Seconds until it ends, if nothing comes.
+    pub expires_s: u64,
+}
+
+fn session(handler: &str, line: &str) -> Option<Session> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let number = |at: usize| words.get(at)?.parse::<u64>().ok();
+    let end = |at: usize| Some((words.get(at)?.parse().ok()?, words.get(at + 1)?.parse().ok()?));
+    let is_translated = handler == "sessions";
+    // Where the state stands, and the first of six numbers.
+    let (state, counts) = if is_translated { (7, 8) } else { (5, 9) };
+    let zones = || Some([(*words.get(6)?).to_owned(), (*words.get(7)?).to_owned()]);
+    Some(Session {
+        protocol: (*words.first()?).to_owned(),
+        source: end(1)?,
+        destination: if is_translated { end(5)? } else { end(3)? },
+        state: (*words.get(state)?).to_owned(),
+        outside: if is_translated { Some(end(3)?) } else { None },
+        zones: if is_translated { None } else { Some(zones()?) },
+        rule: if is_translated { None } else { words.get(8)?.parse().ok() },
+        packets: [number(counts)?, number(counts + 2)?],
+        bytes: [number(counts + 1)?, number(counts + 3)?],
+        age_s: number(counts + 4)?,
+        expires_s: number(counts + 5)?,
+    })
+}
+
+/// Passes all connections to `take`, until that has enough.
+///
+/// # Errors
+/// The router, or an answer that is not understood.
+pub fn sessions(
+    client: &mut Client,
+    holder: &Holder,
+    mut take: impl FnMut(Session) -> bool,
+) -> Result<(), Failure> {
+    let mut place = "0".to_owned();
+    loop {
+        let text = ask(client, &format!("{}.{}", holder.element, holder.handler), &place)?;
+        let mut lines = text.lines();
+        let next = lines.next().unwrap_or("-").to_owned();
+        for line in lines {
+            if !take(session(holder.handler, line).ok_or_else(|| not_understood(line))?) {
+                return Ok(());
+            }
+        }
+        if next == "-" {
+            return Ok(());
+        }
+        place = next;
+    }
+}
+
+fn end(protocol: &str, (address, port): (IpAddr, u16)) -> String {
+    match (address, protocol) {
+        (address, "icmp" | "icmp6") => address.to_string(),
+        (IpAddr::V6(address), _) => format!("[{address}]:{port}"),
+        (IpAddr::V4(address), _) => format!("{address}:{port}"),
+    }
+}
+
+/// Connections as a table.
+pub fn sessions_text(sessions: &[Session]) -> String {
+    let is_translated = sessions.iter().any(|session| session.outside.is_some());
+    let ends = |s: &Session| {
+        let outside = s.outside.map_or_else(String::new, |outside| end(&s.protocol, outside));
+        [end(&s.protocol, s.source), outside, end(&s.protocol, s.destination)]
+    };
+    let ends: Vec<[String; 3]> = sessions.iter().map(ends).collect();
+    let width = |n: usize| ends.iter().map(|ends| ends[n].len()).max().unwrap_or(0).max(11);
+    let (source, outside, destination) = (width(0), width(1), width(2));
+    let column = |text: &str| if is_translated { format!("{text:outside$} ") } else { String::new() };
+    let head = if is_translated { "" } else { "   rule  zones" };
+    let mut text = format!(
+        "{:6} {:source$} {}{:destination$} {:11} {:>20} {:>20} {:>8} {:>8}{head}\n",
+        "proto",
+        "source",
+        column("outside"),
+        "destination",
+        "state",
+        "packets/bytes there",
+        "packets/bytes back",
+        "age",
+        "ends in",
+    );
+    for (s, [from, via, to]) in sessions.iter().zip(&ends) {
+        let counts = |n: usize| format!("{}/{}", s.packets[n], s.bytes[n]);
+        let rule = s.rule.map_or_else(|| "-".to_owned(), |rule| rule.to_string());
+        let zones =
+            s.zones.as_ref().map(|[from, to]| format!("  {rule:>5}  {from} {to}")).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "{:6} {from:source$} {}{to:destination$} {:11} {:>20} {:>20} {:>8} {:>8}{zones}",
+            s.protocol,
+            column(via),
+            s.state,
+            counts(0),
+            counts(1),
+            ago(s.age_s),
+            ago(s.expires_s),
+        );
+    }
+    text
+}
+
+/// Connections for programs.
+pub fn sessions_json(sessions: &[Session]) -> Vec<Value> {
+    let one = |s: &Session| {
+        let mut object = json!({
+            "protocol": s.protocol, "source": s.source.0, "source_port": s.source.1,
+            "destination": s.destination.0, "destination_port": s.destination.1, "state": s.state,
+            "packets_there": s.packets[0], "bytes_there": s.bytes[0],
+            "packets_back": s.packets[1], "bytes_back": s.bytes[1],
+            "age_s": s.age_s, "expires_s": s.expires_s,
+        });
+        if let Some((address, port)) = s.outside {
+            object["outside"] = json!(address);
+            object["outside_port"] = json!(port);
+        }
+        if let Some([from, to]) = &s.zones {
+            object["from"] = json!(from);
+            object["to"] = json!(to);
+            object["rule_line"] = json!(s.rule);
+        }
+        object
+    };
+    sessions.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_understood() {
+        let line = "tcp 10.0.0.2 1000 192.0.2.1 80 open inside outside 12 5 300 4 2000 61 7440";
+        let found = session("connections", line).unwrap();
+        assert_eq!((found.source.1, found.rule, found.bytes, found.age_s), (1000, Some(12), [300, 2000], 61));
+        let shown = sessions_text(&[found]);
+        assert!(
+            shown.contains("10.0.0.2:1000") && shown.contains("5/300") && shown.contains("2 h"),
+            "{shown}"
+        );
+        assert!(shown.ends_with("     12  inside outside\n"), "{shown}");
+        let line = "udp 10.0.0.2 1000 192.0.2.1 4000 203.0.113.9 53 open 5 300 4 2000 61 300";
+        let found = session("sessions", line).unwrap();
+        assert_eq!((found.destination.1, found.outside.unwrap().1, found.bytes), (53, 4000, [300, 2000]));
+        assert_eq!(sessions_json(&[found.clone()])[0]["outside_port"], 4000);
+        let shown = sessions_text(&[found]);
+        assert!(shown.contains("10.0.0.2:1000 192.0.2.1:4000 203.0.113.9:53 open"), "{shown}");
+        assert!(session("sessions", "tcp x").is_none());
+    }
+}
