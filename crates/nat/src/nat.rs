@@ -46,6 +46,8 @@ pub enum Outcome {
     Unchanged,
     /// It goes on with other addresses.
     Translated,
+    /// It goes on with another destination, and gets another source by this number when it leaves: see [`Nat::split_hairpins`].
+    Hairpin(u32),
     /// It is dropped.
     Drop(Cause),
 }
@@ -114,6 +116,7 @@ pub struct Nat {
     peers: HashMap<(FlowId, u32), u32>,
     rng: Rng,
     hand: usize,
+    splits_hairpins: bool,
     /// Sessions that a rehearsal has made.
     rehearsed: Option<Vec<FlowId>>,
 }
@@ -148,11 +151,18 @@ impl Nat {
             peers: HashMap::new(),
             rng: Rng::with_seed(seed),
             hand: 0,
+            splits_hairpins: false,
             rehearsed: None,
             policy,
         };
         nat.reserve();
         nat
+    }
+
+    /// Whether packets between inside hosts by outside addresses keep their source when they arrive, and get another one by
+    /// [`leaving_inside`](Self::leaving_inside). A firewall between sees the addresses that the hosts have, in both directions.
+    pub fn split_hairpins(&mut self, splits: bool) {
+        self.splits_hairpins = splits;
     }
 
     /// Enters the forwards, whose ports are nobody else's.
@@ -450,13 +460,39 @@ impl Nat {
                 (false, Err(why)) => Outcome::Drop(why.into()),
             }
         };
-        match again(self, ip, true) {
-            Outcome::Drop(cause) => Outcome::Drop(cause),
-            first => match again(self, ip, false) {
-                Outcome::Unchanged => first,
-                second => second,
-            },
+        let first = match again(self, ip, true) {
+            Outcome::Drop(cause) => return Outcome::Drop(cause),
+            first => first,
+        };
+        let second = match again(self, ip, false) {
+            Outcome::Drop(cause) => return Outcome::Drop(cause),
+            Outcome::Unchanged => first,
+            second => second,
+        };
+        let outward =
+            self.sessions.lookup(&key(view, INSIDE)).filter(|hit| hit.direction == Direction::Forward);
+        let (Some(hit), true, Ok(translated)) = (outward, self.splits_hairpins, View::of(ip)) else {
+            return second;
+        };
+        // Errors quote a packet, and stay translated as a whole.
+        if matches!(view.upper, Upper::Error(_)) {
+            return second;
         }
+        rewrite(ip, &translated, End::Source, view.source, view.ports()[0]);
+        Outcome::Hairpin(FlowTable::<Entry>::number(hit.id))
+    }
+
+    /// Gives a packet that leaves for the inside the source that [`Outcome::Hairpin`] has kept back, by its number.
+    pub fn leaving_inside(&self, ip: &mut [u8], number: u32) -> Outcome {
+        let (Ok(view), Some(flow)) = (View::of(ip), self.sessions.numbered(number)) else {
+            return Outcome::Unchanged;
+        };
+        let source = (flow.forward.src, flow.forward.sport, flow.forward.proto);
+        if source != (view.source, view.ports()[0], view.protocol) || matches!(view.upper, Upper::Error(_)) {
+            return Outcome::Unchanged;
+        }
+        rewrite(ip, &view, End::Source, flow.reply.dst, flow.reply.dport);
+        Outcome::Translated
     }
 
     /// Begins a session of a packet that leaves, by a translation, or by none for the router's own.

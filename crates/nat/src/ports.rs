@@ -99,7 +99,7 @@ impl PortSpace {
         rng: &mut Rng,
     ) -> Option<u16> {
         let bits = self.bits(kind);
-        let parity = if wanted % 2 == 0 { EVEN } else { !EVEN };
+        let parity = if wanted.is_multiple_of(2) { EVEN } else { !EVEN };
         let start = rng.u16(range.0..=range.1);
         let port = find(bits, range, start, parity).or_else(|| find(bits, range, start, u64::MAX))?;
         bits.set(port, true);

@@ -326,6 +326,17 @@ impl<V, K: Key> FlowTable<V, K> {
         self.record(id)?.value.as_ref()
     }
 
+    /// The number of the record that a flow is in: another flow may have it later.
+    #[inline]
+    pub fn number(id: FlowId) -> u32 {
+        id.record
+    }
+
+    /// The flow in the record with this number.
+    pub fn numbered(&self, number: u32) -> Option<Flow<&V, K>> {
+        self.records.get(number as usize)?.flow()
+    }
+
     /// As [`get`](Self::get), to change it.
     #[inline]
     pub fn get_mut(&mut self, id: FlowId) -> Option<&mut V> {

@@ -3,7 +3,7 @@
 //! outside link gets its outside source after that.
 
 use super::ipv4::ERRORS;
-use super::router::Router;
+use super::router::{Interface, Router};
 
 /// How a router translates addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,10 +16,17 @@ pub struct Translation {
     pub answered: Vec<(usize, Vec<String>)>,
 }
 
-/// The translator's port for what leaves by interface `i`, if that leads outside.
+/// The inside interfaces that have ports of the translator: all, if a firewall is to see the addresses of hosts.
+fn inside<'a>(router: &'a Router, translation: &'a Translation) -> impl Iterator<Item = usize> + 'a {
+    let all = (0..router.interfaces.len()).filter(|_| router.firewall.is_some());
+    all.filter(|i| router.interfaces[*i].has4() && !translation.outside.contains(i))
+}
+
+/// The translator's port for what leaves by interface `i`, if it has one.
 fn port(router: &Router, i: usize) -> Option<usize> {
     let translation = router.nat.as_ref()?;
-    translation.outside.iter().position(|other| *other == i).map(|place| place + 1)
+    let mut all = translation.outside.iter().copied().chain(inside(router, translation));
+    all.position(|other| other == i).map(|place| place + 1)
 }
 
 /// The way from the checks to the routing table, for the middle of a chain.
@@ -35,9 +42,13 @@ pub(super) fn text(router: &Router) -> String {
     let Some(translation) = &router.nat else { return String::new() };
     let own = router.interfaces.iter().flat_map(|interface| &interface.four);
     let own: String = own.map(|(address, _)| format!(", OWN {address}")).collect();
+    let hairpins = match inside(router, translation).count() {
+        0 => String::new(),
+        n => format!(", HAIRPINS {n}"),
+    };
     format!(
         "// Address translation: {} says what becomes of addresses. Fragments have no ports: packets are put together first.\n\
-         nat44 :: NAT44({}{own});\n\n",
+         nat44 :: NAT44({}{own}{hairpins});\n\n",
         translation.file,
         lang::config::quote(&translation.file),
     )
@@ -47,10 +58,17 @@ pub(super) fn text(router: &Router) -> String {
 pub(super) fn answers(router: &Router) -> String {
     let Some(translation) = &router.nat else { return String::new() };
     let address = router.interfaces.iter().find_map(|i| i.four.first()).map(|(address, _)| *address);
+    // Where all interfaces lead outside, the kernel answers for none of them.
+    let leads_in =
+        |(i, interface): (usize, &Interface)| interface.has4() && !translation.outside.contains(&i);
+    let idle = match router.host && !router.interfaces.iter().enumerate().any(leads_in) {
+        true => "Idle -> toobig;\nIdle -> noneighbour;\n",
+        false => "",
+    };
     format!(
         "\n// Without a free port or room for another session the sender gets an ICMP error.\n\
-         nat44[{}] -> ICMPError({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {ERRORS}{}) -> [0]rt;\n",
-        translation.outside.len() + 1,
+         nat44[{}] -> ICMPError({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {ERRORS}{}) -> [0]rt;\n{idle}",
+        translation.outside.len() + inside(router, translation).count() + 1,
         address.unwrap_or(std::net::Ipv4Addr::UNSPECIFIED),
         router.owned(0..router.interfaces.len()),
     )
@@ -64,7 +82,8 @@ pub(super) fn leaving(router: &Router, i: usize) -> String {
 /// Where errors about packets go that have left by interface `i` but for its MTU or its neighbours: they are about translated addresses.
 /// Nothing, if that interface translates none.
 pub(super) fn errors(router: &Router, i: usize) -> Option<&'static str> {
-    port(router, i).map(|_| "[0]nat44")
+    let translation = router.nat.as_ref()?;
+    translation.outside.contains(&i).then_some("[0]nat44")
 }
 
 /// Prefixes of outside addresses that the router answers ARP for on interface `i`.

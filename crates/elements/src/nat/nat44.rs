@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # NAT44
 //!
-//! `NAT44(FILE [, OWN ADDRESS ...])`
+//! `NAT44(FILE [, OWN ADDRESS ..., keyword HAIRPINS])`
 //!
 //! Translates addresses and ports of IPv4 between an inside and an outside, by the statements of a file.
 //!
@@ -13,6 +13,8 @@
 //! * `FILE` the file of statements.
 //! * `OWN ADDRESS` an outside address that is the router's own. Packets to it that belong to no session pass; packets to other outside addresses are dropped then. May be
 //!   repeated.
+//! * `HAIRPINS N` the last N inputs are for packets that leave by inside links, default 0. With such inputs, packets between inside hosts by outside addresses keep their source
+//!   until there. A Firewall in between then sees the hosts' own addresses in both directions.
 //!
 //! A file has a statement in each line; `#` begins a remark, and a line that ends with `,` or `\` goes on in the next one.
 //!
@@ -37,7 +39,8 @@
 //! Inside hosts reach each other by their outside addresses, too (hairpinning). ICMP errors are translated with the packet that they quote. Protocols without ports have
 //! one inside host for each peer. Fragments have no ports: put IPReassembler in front.
 //!
-//! **Metadata read:** network header position. **Set:** destination annotation of packets that arrive, to the inside destination; ICMP_PARAMPROB of those for ICMPError, to the code of the error.
+//! **Metadata read:** network header position. **Set:** destination annotation of packets that arrive, to the inside destination; ICMP_PARAMPROB of those for ICMPError, to the code of the error. With HAIRPINS, input 0
+//! sets the sequence number annotation, and the last inputs read it.
 //!
 //! **Cores:** the sessions are in one table, which one worker may use at a time.
 //!
@@ -125,6 +128,8 @@ struct Translator {
     nat: Option<SharedNat>,
     ninputs: usize,
     noutputs: usize,
+    /// The first input for packets that leave by inside links.
+    inward: usize,
     /// Packets of the last batch: room for those of the next.
     ahead: Vec<Ahead>,
 }
@@ -317,11 +322,35 @@ impl Translator {
         }
     }
 
+    /// Packets that leave by an inside link: most came from elsewhere.
+    fn leave_inside(&self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
+        if batch.iter().any(|packet| packet.anno_u32(anno::SEQUENCE) != 0) {
+            let nat = self.lock();
+            for packet in batch.iter_mut() {
+                Translator::inward(&nat, packet);
+            }
+        }
+        cx.push(port, batch);
+    }
+
+    /// Gives a packet that leaves by an inside link the source that was kept back.
+    fn inward(nat: &Nat, packet: &mut Packet) -> Outcome {
+        let number = packet.anno_u32(anno::SEQUENCE);
+        if number == 0 {
+            return Outcome::Unchanged;
+        }
+        packet.set_anno_u32(anno::SEQUENCE, 0);
+        packet.network_mut().map_or(Outcome::Unchanged, |ip| nat.leaving_inside(ip, number - 1))
+    }
+
     /// Where a packet goes that a decision was made on; or why it is dropped.
     fn route(&self, outcome: Outcome, port: usize, packet: &mut Packet) -> Result<usize, Reason> {
         let cause = match outcome {
             Outcome::Unchanged => return Ok(port),
-            Outcome::Translated => {
+            Outcome::Translated | Outcome::Hairpin(_) => {
+                if let Outcome::Hairpin(number) = outcome {
+                    packet.set_anno_u32(anno::SEQUENCE, number.wrapping_add(1));
+                }
                 if port == 0
                     && let Some(destination) =
                         packet.network().and_then(|ip| ip.get(16..20)?.first_chunk::<4>().copied())
@@ -354,6 +383,13 @@ impl Element for Translator {
                 self.noutputs
             ));
         }
+        let hairpins = args.keyword("HAIRPINS", 0usize);
+        if hairpins + 2 > self.ninputs {
+            args.error(format!(
+                "HAIRPINS {hairpins} leaves no input for packets that leave by outside links"
+            ));
+        }
+        self.inward = self.ninputs.saturating_sub(hairpins);
         if !args.errors().is_empty() {
             return;
         }
@@ -365,12 +401,16 @@ impl Element for Translator {
 
     fn initialize(&mut self, _: &mut InitCx<'_>) -> Result<(), String> {
         let policy = self.policy.take().ok_or("the statements could not be read")?;
-        let nat = Nat::new(policy, &self.own, RandomState::new().hash_one(0));
+        let mut nat = Nat::new(policy, &self.own, RandomState::new().hash_one(0));
+        nat.split_hairpins(self.inward < self.ninputs);
         self.nat = Some(Arc::new(AdaptiveLock::new(nat)));
         Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
+        if port >= self.inward {
+            return self.leave_inside(cx, port, batch);
+        }
         let now = cx.now();
         let shared = Arc::clone(self.nat());
         let mut nat = shared.lock();
@@ -433,6 +473,7 @@ impl Rehearsal for Translator {
         let before = packet.network().unwrap_or_default().to_vec();
         let outcome = match packet.network_mut() {
             None => Outcome::Drop(Cause::Malformed),
+            Some(_) if port >= self.inward => Translator::inward(&nat, &mut packet),
             Some(ip) => nat.rehearse(cx.now(), ip, port > 0),
         };
         let note = nat.explain(outcome, &before, packet.network().unwrap_or_default());
@@ -460,6 +501,7 @@ impl HotSwap for Translator {
             let mut theirs = old.lock();
             let (policy, own) = (Arc::clone(mine.policy()), self.own.clone());
             theirs.replace(policy, &own, RandomState::new().hash_one(0));
+            theirs.split_hairpins(self.inward < self.ninputs);
             std::mem::swap(&mut *mine, &mut *theirs);
         }
         true

@@ -27,6 +27,7 @@ impl Nat {
             return 0;
         }
         let mut new = Nat::new(policy, own, seed);
+        new.splits_hairpins = self.splits_hairpins;
         let lost = new.adopt(self);
         *self = new;
         lost

@@ -86,6 +86,7 @@ fn go(nat: &mut Nat, now: u64, ip: &mut [u8], leaving: bool) -> Outcome {
         Outcome::Translated => check(ip),
         Outcome::Unchanged => assert_eq!(before, ip),
         Outcome::Drop(_) => {}
+        Outcome::Hairpin(_) => panic!("hairpins are not split"),
     }
     consistent(nat);
     outcome
@@ -772,4 +773,38 @@ fn a_random_life_stays_consistent() {
         nat.reap(u64::MAX, 10_000);
         assert_eq!((nat.len(), nat.mappings(), nat.subscribers().count(), nat.peers.len()), (0, 0, 0, 0));
     }
+}
+
+#[test]
+fn split_hairpins_show_the_addresses_of_hosts_in_between() {
+    let mut nat = nat(&format!("{HOME}\nforward tcp 80 to 10.0.1.20 port 8080"));
+    nat.split_hairpins(true);
+    let mut between = |line: &str| {
+        let mut ip = packet(line);
+        let mut ahead = Vec::new();
+        nat.look_ahead([&ip[..]].into_iter(), false, &mut ahead);
+        let Outcome::Hairpin(number) = nat.arriving(0, &mut ip, &ahead[0]) else { panic!("{line}") };
+        check(&ip);
+        let seen = ends(&ip);
+        assert_eq!(nat.leaving_inside(&mut ip, number), Outcome::Translated);
+        check(&ip);
+        assert_eq!(nat.leaving_inside(&mut ip, number), Outcome::Unchanged, "once");
+        (seen, ends(&ip))
+    };
+    let (seen, left) = between("ip 10.0.1.5 > 192.0.2.1 / tcp 4000 > 80 flags S");
+    assert_eq!(seen, "10.0.1.5:4000 > 10.0.1.20:8080");
+    let client = port(&left);
+    assert_eq!(left, format!("192.0.2.1:{client} > 10.0.1.20:8080"));
+    let (seen, left) = between(&format!("ip 10.0.1.20 > 192.0.2.1 / tcp 8080 > {client} flags SA"));
+    assert_eq!(
+        (seen.as_str(), left.as_str()),
+        ("10.0.1.20:8080 > 10.0.1.5:4000", "192.0.2.1:80 > 10.0.1.5:4000")
+    );
+    // Packets from outside are translated as a whole, and a number of nothing changes nothing.
+    assert_eq!(
+        come(&mut nat, 0, "ip 203.0.113.1 > 192.0.2.1 / tcp 9 > 80 flags S").unwrap(),
+        "203.0.113.1:9 > 10.0.1.20:8080"
+    );
+    let mut ip = packet("ip 10.0.1.5 > 10.0.1.20 / tcp 4000 > 8080");
+    assert_eq!(nat.leaving_inside(&mut ip, 77), Outcome::Unchanged);
 }

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A router that translates addresses, between Linux hosts; and files of statements on the command line.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
+use testbed::process::Process;
+use testbed::rig::{Cable, Namespace, skip_without, wait_for};
+
+const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const STATEMENTS: &str = "# An office.
+translate 10.0.1.0/24, 10.0.2.0/24 to 192.0.2.1
+forward tcp 8080 to 10.0.1.2 port 80
+";
+
+/// Hosts inside (10.0.1.2 and 10.0.2.2), one outside (192.0.2.2), the router between them (.1).
+struct Site {
+    inside: Namespace,
+    neighbour: Namespace,
+    outside: Namespace,
+    _dut: Namespace,
+    files: tempfile::TempDir,
+    router: Process,
+}
+
+impl Site {
+    fn new(statements: &str, more: &[&str]) -> Site {
+        let [inside, neighbour, outside, dut] =
+            ["in", "next", "out", "dut"].map(|role| Namespace::new(role).unwrap());
+        for (host, far, device, network) in [
+            (&inside, "a0", "d0", "10.0.1"),
+            (&neighbour, "c0", "d2", "10.0.2"),
+            (&outside, "b0", "d1", "192.0.2"),
+        ] {
+            Cable::default().lay(host, far, &dut, device).unwrap();
+            host.ip("link set lo up").unwrap();
+            host.ip(&format!("addr add {network}.2/24 dev {far}")).unwrap();
+        }
+        inside.ip("route add default via 10.0.1.1").unwrap();
+        neighbour.ip("route add default via 10.0.2.1").unwrap();
+        // It says so about everything beyond.
+        outside.sysctl("net/ipv4/ip_forward", "1").unwrap();
+        outside.ip("route add unreachable 203.0.113.0/24").unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let path = |name: &str| files.path().join(name).display().to_string();
+        std::fs::write(path("nat"), statements).unwrap();
+        std::fs::write(path("rules"), "zone inside d0 d2\nzone outside d1\naccept from inside to inside,outside\naccept from outside to inside tcp port 80 dst 10.0.1.2\n").unwrap();
+        let interfaces = ["d1=192.0.2.1/24,mtu=1300", "d0=10.0.1.1/24", "d2=10.0.2.1/24"];
+        let (nat, rules) = (path("nat"), path("rules"));
+        let more = more.iter().map(|word| if *word == "RULES" { rules.as_str() } else { *word });
+        let words: Vec<&str> = ["--default", "192.0.2.2", "--nat", &nat].into_iter().chain(more).collect();
+        let text = dut.run(&[&[JUNCTOR, "init", "router"], &interfaces[..], &words].concat()).unwrap();
+        let text = text.replace("FromDevice(", "FromDevice(METHOD AF_PACKET, ");
+        std::fs::write(path("r.click"), text.replace("ToDevice(", "ToDevice(METHOD AF_PACKET, ")).unwrap();
+        let mut router = dut.spawn(&[JUNCTOR, "run", "--control", &path("sock"), &path("r.click")]).unwrap();
+        wait_for("the router", PATIENCE, || files.path().join("sock").exists() || router.ended().is_some())
+            .unwrap();
+        assert!(router.ended().is_none(), "{}", router.stderr());
+        Site { inside, neighbour, outside, _dut: dut, files, router }
+    }
+
+    /// Runs `junctor` with these words and the router's socket.
+    fn junctor(&self, words: &[&str]) -> Output {
+        let socket = self.files.path().join("sock");
+        Command::new(JUNCTOR).args(words).arg("--socket").arg(socket).output().unwrap()
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let output = self.junctor(&[words, &["--json"]].concat());
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Replaces the file of statements and loads it.
+    fn load(&self, statements: &str) -> Output {
+        std::fs::write(self.files.path().join("nat"), statements).unwrap();
+        self.junctor(&["nat", "load", "--json"])
+    }
+}
+
+/// Connects to a server that says who it sees, sends 100,000 bytes, closes its side, and prints what the server has seen and how many bytes came back.
+const CONNECT: &str = r#"
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+s.settimeout(float(sys.argv[3]))
+try:
+    s.connect((sys.argv[1], int(sys.argv[2])))
+    s.sendall(b"x" * 100000)
+    s.shutdown(socket.SHUT_WR)
+    data = b""
+    while True:
+        got = s.recv(65536)
+        if not got: break
+        data += got
+    seen, rest = data.split(b"\n", 1)
+    print(seen.decode(), len(rest))
+except Exception as e:
+    print(type(e).__name__)
+"#;
+
+/// Sends back who it sees, and, when the other side has closed, what it got.
+const SERVE: &str = r#"
+import socket, sys, threading
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(("0.0.0.0", int(sys.argv[1])))
+s.listen()
+print("listening", flush=True)
+def serve(c, who):
+    c.sendall(who[0].encode() + b"\n")
+    data = b""
+    while True:
+        got = c.recv(65536)
+        if not got: break
+        data += got
+    c.sendall(data)
+    c.close()
+while True:
+    c, who = s.accept()
+    threading.Thread(target=serve, args=(c, who), daemon=True).start()
+"#;
+
+/// Answers datagrams with the address and port that it sees, on two ports; to the word "else" it answers from a third one.
+const REFLECT: &str = r#"
+import socket, threading
+def serve(port):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(("0.0.0.0", port))
+    other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    other.bind(("0.0.0.0", port + 1000))
+    if port == 3479: print("listening", flush=True)
+    while True:
+        data, who = s.recvfrom(2000)
+        (other if data == b"else" else s).sendto(("%s:%d" % who).encode(), who)
+threading.Thread(target=serve, args=(3478,), daemon=True).start()
+serve(3479)
+"#;
+
+/// What two servers see of one socket; the port from which an answer comes that was not asked, with `all`; and what a closed port says.
+const ASK: &str = r#"
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(60)
+seen = []
+for port in (3478, 3479):
+    s.sendto(b"who", ("192.0.2.2", port))
+    seen.append(s.recvfrom(2000)[0].decode())
+s.sendto(b"else", ("192.0.2.2", 3478))
+who = (0, 0)
+if sys.argv[1] == "all": data, who = s.recvfrom(2000)
+print(*seen, who[1])
+c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+c.settimeout(60)
+c.connect(("192.0.2.2", 9))
+c.send(b"x")
+try:
+    c.recv(100)
+except Exception as e:
+    print(type(e).__name__)
+"#;
+
+fn connect(from: &Namespace, to: &str, port: &str, patience: &str) -> String {
+    from.run(&["python3", "-c", CONNECT, to, port, patience]).unwrap().trim().to_owned()
+}
+
+fn serve(on: &Namespace, port: &str) -> Process {
+    let mut server = on.spawn(&["python3", "-c", SERVE, port]).unwrap();
+    server.wait_for_text("listening", PATIENCE).unwrap();
+    server
+}
+
+fn ping(from: &Namespace, words: &[&str]) -> Result<String, String> {
+    from.run(&[&["ping", "-n", "-c", "1", "-W", "5"], words].concat()).map_err(|why| why.to_string())
+}
+
+/// Linux hosts connect, ping and get errors through a translator.
+///
+/// `lets_in`: everyone may send to a port that a host has used.
+fn check(site: &mut Site, lets_in: bool) {
+    let (_web, _inner) = (serve(&site.outside, "80"), serve(&site.inside, "80"));
+    let mut reflector = site.outside.spawn(&["python3", "-c", REFLECT]).unwrap();
+    reflector.wait_for_text("listening", PATIENCE).unwrap();
+    for host in [&site.inside, &site.neighbour] {
+        wait_for("a way out", PATIENCE, || ping(host, &["192.0.2.2"]).is_ok()).unwrap();
+        assert_eq!(connect(host, "192.0.2.2", "80", "60"), "192.0.2.1 100000");
+    }
+    // Datagrams: the same outside port towards everyone, and everyone may answer (RFC 4787). A closed port says so.
+    let who = if lets_in { "all" } else { "known" };
+    let said = site.inside.run(&["python3", "-c", ASK, who]).unwrap();
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let [one, other, from, refused] = words[..] else { panic!("{said}") };
+    assert!(one == other && one.starts_with("192.0.2.1:"), "{said}");
+    let stranger = if lets_in { "4478" } else { "0" };
+    assert_eq!((from, refused), (stranger, "ConnectionRefusedError"), "{said}");
+    // Fragments both ways, and errors: from a router beyond, and from this one about its own link.
+    ping(&site.inside, &["-s", "4000", "192.0.2.2"]).unwrap();
+    let beyond = ping(&site.inside, &["203.0.113.9"]).unwrap_err();
+    assert!(beyond.contains("From 192.0.2.2") && beyond.contains("Unreachable"), "{beyond}");
+    let long = ping(&site.inside, &["-M", "do", "-s", "1400", "192.0.2.2"]).unwrap_err();
+    assert!(long.contains("1300"), "{long}");
+    let far = ping(&site.inside, &["-t", "1", "192.0.2.2"]).unwrap_err();
+    assert!(far.contains("Time to live exceeded"), "{far}");
+    // From outside: a forward, which a host inside may use, too. The rest is the router's own.
+    assert_eq!(connect(&site.outside, "192.0.2.1", "8080", "60"), "192.0.2.2 100000");
+    assert_eq!(connect(&site.neighbour, "192.0.2.1", "8080", "60"), "192.0.2.1 100000");
+    assert_eq!(connect(&site.inside, "192.0.2.1", "8080", "60"), "192.0.2.1 100000");
+    // What is known.
+    let shown = site.json(&["nat", "show"]);
+    let all = shown["statements"].as_array().unwrap();
+    assert_eq!((all.len(), &all[0]["hosts"], &all[1]["hosts"]), (2, &2.into(), &Value::Null), "{shown}");
+    assert!(shown["sessions"].as_u64() > Some(6) && shown["mappings"].as_u64() > Some(4), "{shown}");
+    let hosts = site.json(&["nat", "hosts"]);
+    assert_eq!(hosts["hosts"][0]["inside"], "10.0.1.2");
+    assert_eq!(hosts["hosts"][1]["outside"], "192.0.2.1");
+    let sessions = site.json(&["sessions", "--element", "nat44", "--protocol", "udp", "--port", "3478"]);
+    let session = &sessions["sessions"][0];
+    assert_eq!(
+        format!("{}:{}", session["outside"].as_str().unwrap(), session["outside_port"]),
+        one,
+        "{sessions}"
+    );
+    assert_eq!((&session["source"], &session["state"]), (&"10.0.1.2".into(), &"open".into()));
+    let who = site.json(&["nat", "who", "udp", one]);
+    assert_eq!((&who["inside"], &who["inside_port"]), (&session["source"], &session["source_port"]));
+    assert_eq!(site.junctor(&["nat", "who", "udp", "192.0.2.1:1"]).status.code(), Some(1));
+    let table = String::from_utf8(site.junctor(&["nat", "show"]).stdout).unwrap();
+    assert!(table.contains("translate 10.0.1.0/24,10.0.2.0/24 to 192.0.2.1"), "{table}");
+    assert!(site.router.ended().is_none(), "{}", site.router.stderr());
+}
+
+#[test]
+fn linux_hosts_share_an_address() {
+    if skip_without("linux_hosts_share_an_address", &["ping", "python3", "ethtool"]) {
+        return;
+    }
+    let mut site = Site::new(STATEMENTS, &[]);
+    check(&mut site, true);
+    for host in [&site.inside, &site.outside] {
+        ping(host, &["192.0.2.1"]).unwrap();
+    }
+    assert_eq!(connect(&site.outside, "192.0.2.1", "81", "60"), "ConnectionRefusedError");
+    changes(&site);
+}
+
+#[test]
+fn a_firewall_sees_inside_addresses() {
+    if skip_without("a_firewall_sees_inside_addresses", &["ping", "python3", "ethtool"]) {
+        return;
+    }
+    let mut site = Site::new(STATEMENTS, &["--firewall", "RULES"]);
+    check(&mut site, false);
+    let sessions = site.json(&["sessions", "--element", "fw", "--address", "10.0.1.2", "--port", "80"]);
+    let rules: Vec<&Value> =
+        sessions["sessions"].as_array().unwrap().iter().map(|s| &s["rule_line"]).collect();
+    assert!(rules.contains(&&4.into()) && rules.contains(&&3.into()), "{sessions}");
+    let several = site.junctor(&["sessions"]);
+    let said = String::from_utf8_lossy(&several.stderr).into_owned();
+    assert!(said.contains("fw :: Firewall") && said.contains("nat44 :: NAT44"), "{said}");
+    assert_eq!(connect(&site.outside, "192.0.2.1", "81", "1"), "TimeoutError");
+}
+
+#[test]
+fn the_kernel_may_answer_for_the_router() {
+    if skip_without("the_kernel_may_answer_for_the_router", &["ping", "python3", "ethtool"]) {
+        return;
+    }
+    // Its own connections have ports from 32768 on.
+    let statements = STATEMENTS.replace("to 192.0.2.1\n", "to 192.0.2.1 ports 1024-32767\n");
+    let kernel = Namespace::new("ctl").unwrap();
+    kernel.sysctl("net/ipv4/ip_forward", "1").unwrap();
+    let mut site = Site::new(&statements, &["--host", "--netns", kernel.name()]);
+    check(&mut site, true);
+    // The kernel answers for its own address, and its own connections go out as well.
+    ping(&site.outside, &["192.0.2.1"]).unwrap();
+    assert_eq!(connect(&site.outside, "192.0.2.1", "81", "60"), "ConnectionRefusedError");
+    let _web = serve(&site.outside, "80");
+    assert_eq!(connect(&kernel, "192.0.2.2", "80", "60"), "192.0.2.1 100000");
+}
+
+/// Statements are replaced while sessions last.
+fn changes(site: &Site) {
+    let mut pings = site.inside.spawn(&["ping", "-n", "-O", "-i", "0.1", "-w", "100", "192.0.2.2"]).unwrap();
+    pings.wait_for_text("icmp_seq=3 ", PATIENCE).unwrap();
+    let wrong = site.load(&STATEMENTS.replace("translate", "translat"));
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(!wrong.status.success() && said.contains("nat:2: unknown statement 'translat'"), "{said}");
+    // Fewer hosts, and more addresses: the sessions of those that are left go on by the same ports.
+    let ports = |site: &Site| {
+        let all = site.json(&["sessions", "--address", "10.0.1.2", "--protocol", "icmp"]);
+        let mut ports: Vec<u64> =
+            all["sessions"].as_array().unwrap().iter().filter_map(|s| s["outside_port"].as_u64()).collect();
+        ports.sort_unstable();
+        ports
+    };
+    let before = ports(site);
+    let loaded = site.load("translate 10.0.1.0/24 to 192.0.2.1,192.0.2.8/30\n");
+    let loaded: Value = serde_json::from_slice(&loaded.stdout).unwrap();
+    assert_eq!(loaded["statements"], 1, "{loaded}");
+    assert!(loaded["sessions"].as_u64() < loaded["sessions_before"].as_u64(), "{loaded}");
+    pings.wait_for_text("icmp_seq=9 ", PATIENCE).unwrap();
+    assert_eq!(ports(site), before);
+    assert!(!pings.stdout().contains("no answer yet"), "{}", pings.stdout());
+    // A host that is not translated any more gets no answer: the other side does not know its address.
+    assert!(ping(&site.neighbour, &["-W", "1", "192.0.2.2"]).is_err());
+    assert_eq!(site.json(&["sessions", "--address", "10.0.2.2"])["count"], 0);
+    let ended = site.junctor(&["sessions", "--address", "10.0.0.0/8", "--end"]);
+    assert!(ended.status.success(), "{ended:?}");
+}
+
+/// Runs `junctor nat` on a file with this text.
+fn on_file(text: &str, words: &[&str]) -> (i32, String, String) {
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("f.nat");
+    std::fs::write(&path, text).unwrap();
+    let (verb, rest) = words.split_first().unwrap();
+    let output = Command::new(JUNCTOR).args(["nat", verb]).arg(&path).args(rest).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&files.path().display().to_string(), "");
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn files_are_checked() {
+    let (status, out, err) = on_file(STATEMENTS, &["check"]);
+    let usable = "/f.nat: 1 translations, 1 forwards, 0 static, 1 outside addresses: usable\n";
+    assert_eq!((status, out.as_str(), err.as_str()), (0, usable, ""));
+    let (status, out, err) = on_file(&format!("{STATEMENTS}static 10.0.1.9 to 192.0.2.1\n"), &["check"]);
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(err.contains("/f.nat:4:1") && err.contains("192.0.2.1 is in a pool, too"), "{err}");
+    let (status, out, _) = on_file("translate 10.0.0.0/8 to nowhere", &["check", "--json"]);
+    assert!(status == 2 && out.contains("E0701"), "{out}");
+    let (status, _, err) = on_file("translate \u{0} \u{fffd}", &["check"]);
+    assert_eq!(status, 2, "{err}");
+}
+
+#[test]
+fn files_say_what_addresses_become() {
+    let text = "translate 100.64.0.0/24 to 192.0.2.1-192.0.2.3 deterministic\nstatic 10.0.0.4/30 to 198.51.100.4/30\n\
+                translate 10.0.0.0/8 to 192.0.2.9 block 512 max 4";
+    for (inside, said) in [
+        ("100.64.0.86", "100.64.0.86: 192.0.2.2 ports 1024-1773 (line 1)\n"),
+        ("10.0.0.6", "10.0.0.6: 198.51.100.6 all ports (line 2)\n"),
+        ("10.1.0.6", "10.1.0.6: 192.0.2.9 ports 1024-65535 in up to 4 blocks of 512 (line 3)\n"),
+    ] {
+        assert_eq!(on_file(text, &["test", inside]), (0, said.to_owned(), String::new()));
+    }
+    assert_eq!(on_file(text, &["test", "11.0.0.1"]).0, 1);
+    let (_, out, _) = on_file(text, &["test", "100.64.0.86", "--json"]);
+    let found: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&found["outside"], &found["line"]), (&"192.0.2.2".into(), &1.into()));
+}
+
+#[test]
+fn routers_of_every_kind_have_a_sound_text() {
+    let files = tempfile::tempdir().unwrap();
+    let path = |name: &str| files.path().join(name).display().to_string();
+    std::fs::write(path("nat"), "translate 10.0.1.0/24 to 192.0.2.1, 192.0.2.8/30").unwrap();
+    std::fs::write(path("rules"), "zone a d0\nzone b d1\naccept from b to a\n").unwrap();
+    let (nat, rules) = (path("nat"), path("rules"));
+    let (four, both) = (
+        ["d0=192.0.2.1/24", "d1=10.0.1.1/24"],
+        ["d0=192.0.2.1/24,2001:db8::1/64", "d1=10.0.1.1/24,2001:db8:1::1/64"],
+    );
+    let host = ["--host", "--netns", "ctl", "--feed", "routes"];
+    let wall = ["--firewall", &rules];
+    for interfaces in [four, both, [both[0], four[1]], [four[0], both[1]]] {
+        for more in [&[][..], &host, &["--bfd"], &wall, &[&host[..], &["--bfd"], &wall].concat()] {
+            let nat = ["--nat", &nat, "--outside", "d0"];
+            let command = [&["init", "router"], &interfaces[..], more, &nat].concat();
+            let made = Command::new(JUNCTOR).args(&command).output().unwrap();
+            assert!(made.status.success(), "{command:?}: {made:?}");
+            assert!(String::from_utf8_lossy(&made.stdout).contains("192.0.2.8/30 "), "{made:?}");
+            std::fs::write(path("r.click"), made.stdout).unwrap();
+            let checked = Command::new(JUNCTOR).args(["check", &path("r.click")]).output().unwrap();
+            assert!(checked.status.success() && checked.stderr.is_empty(), "{command:?}: {checked:?}");
+        }
+    }
+    for more in [&[][..], &host, &wall] {
+        let nat = ["--nat", &nat, "--outside", "d0", "--outside", "d1"];
+        let made =
+            Command::new(JUNCTOR).args(["init", "router"]).args(four).args(more).args(nat).output().unwrap();
+        std::fs::write(path("r.click"), made.stdout).unwrap();
+        let checked = Command::new(JUNCTOR).args(["check", &path("r.click")]).output().unwrap();
+        assert!(checked.status.success() && checked.stderr.is_empty(), "{more:?}: {checked:?}");
+    }
+    for (more, said) in [
+        (&["--mpls"][..], "cannot be used"),
+        (&["--ipsec"], "cannot be used"),
+        (&["--outside", "d7"], "none of the interfaces d0, d1"),
+        (&[], "needs an outside"),
+    ] {
+        let command = [&["init", "router"], &four[..], &["--nat", &nat], more].concat();
+        let refused = Command::new(JUNCTOR).args(&command).output().unwrap();
+        assert!(
+            refused.status.code() == Some(2) && String::from_utf8_lossy(&refused.stderr).contains(said),
+            "{refused:?}"
+        );
+    }
+}
