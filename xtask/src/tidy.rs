@@ -201,6 +201,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "reconfigure",
             "report",
             "routes",
+            "rulefile",
             "services",
             "sync",
             "tables",

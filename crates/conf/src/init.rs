@@ -159,6 +159,10 @@ pub fn described(
         };
         add_route(&mut router, &prefix, way).map_err(|why| format!("--default {hop}: {why}"))?;
     }
+    let knows_one_table = router.vrfs.is_empty() && !router.mpls && router.ipsec.is_none();
+    if kernel.nat.is_some() && !knows_one_table {
+        return Err("--nat does not go together with --mpls, --ipsec or --vrf".to_owned());
+    }
     if let Some(file) = kernel.nat {
         router.nat = Some(nat::translation(&router, file, &kernel.outside)?);
     }

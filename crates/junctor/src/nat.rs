@@ -7,11 +7,15 @@ use std::path::PathBuf;
 use client::{Client, Failure, lost};
 use lang::Severity;
 use nat::Reading;
+use nat::policy::Policy;
 use serde_json::json;
 use views::nat as view;
 
 use crate::ctl::{self, Which};
 use crate::{exit, outcome};
+
+/// Inside hosts that a router lists at most.
+const HOSTS: usize = 10_000;
 
 /// Check files of address translation, and show or change the translator of a running router.
 ///
@@ -35,17 +39,24 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Say what an inside address becomes by a file: its outside address and ports.
+    /// Say what an inside address becomes by a file, or who has an outside one.
     ///
     /// With a deterministic translation that is so at any time, and no log is needed (RFC 7422).
     #[command(after_help = "Examples:
   junctor nat test office.nat 10.0.1.5
-  junctor nat test provider.nat 100.64.3.7 --json")]
+  junctor nat test provider.nat 100.64.3.7 --json
+  junctor nat test provider.nat --outside 192.0.2.2:1500 tcp
+
+The exit status is 1 if the file does not say.")]
     Test {
         /// The file.
         file: PathBuf,
         /// The inside address.
-        inside: Ipv4Addr,
+        #[arg(required_unless_present = "outside")]
+        inside: Option<Ipv4Addr>,
+        /// An outside address and port, and the protocol: who has it?
+        #[arg(long, num_args = 2, value_names = ["ADDRESS:PORT", "PROTOCOL"], conflicts_with = "inside")]
+        outside: Option<Vec<String>>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -120,7 +131,13 @@ impl Of {
 pub(crate) fn main(args: &Args) -> u8 {
     let done = match &args.what {
         What::Check { file, json } => return check(file, *json),
-        What::Test { file, inside, json } => return test(file, *inside, *json),
+        What::Test { file, inside, outside, json } => {
+            return match (inside, outside.as_deref()) {
+                (Some(inside), _) => test(file, *inside, *json),
+                (None, Some([outside, protocol])) => test_outside(file, outside, protocol, *json),
+                _ => outcome::usage("name an inside address, or --outside ADDRESS:PORT PROTOCOL"),
+            };
+        }
         What::Show { of } => show(of),
         What::Hosts { of } => hosts(of),
         What::Who { protocol, outside, of } => who(protocol, *outside, of),
@@ -158,32 +175,72 @@ fn check(file: &std::path::Path, as_json: bool) -> u8 {
     if has_errors { exit::USAGE } else { exit::SUCCESS }
 }
 
+/// Reads a file that is right, or says what is wrong with it.
+fn policy(file: &std::path::Path, as_json: bool) -> Result<Policy, u8> {
+    let mut reading = nat::read_file(file).map_err(outcome::usage)?;
+    reading.policy.take().ok_or_else(|| {
+        diagnose(&reading, as_json);
+        exit::USAGE
+    })
+}
+
 fn test(file: &std::path::Path, inside: Ipv4Addr, as_json: bool) -> u8 {
-    let mut reading = match nat::read_file(file) {
-        Ok(reading) => reading,
-        Err(why) => return outcome::usage(why),
+    let policy = match policy(file, as_json) {
+        Ok(policy) => policy,
+        Err(status) => return status,
     };
-    let Some(policy) = reading.policy.take() else {
-        diagnose(&reading, false);
-        return exit::USAGE;
-    };
-    let (address, by, words) = match nat::policy::becomes(&policy, inside) {
-        Some(found) => found,
-        None => {
-            if as_json {
-                outln!("{}", json!({ "inside": inside, "line": null }));
-            } else {
-                outln!("{inside}: it is not translated");
-            }
-            return exit::FAILURE;
+    let Some(becomes) = policy.becomes(inside) else {
+        match as_json {
+            true => outln!("{}", json!({ "inside": inside, "outside": null })),
+            false => outln!("{inside}: it is not translated"),
         }
+        return exit::FAILURE;
     };
+    let outside: Vec<String> = becomes.outside.iter().map(|range| nat::policy::range_text(*range)).collect();
+    let (low, high) = becomes.ports;
     if as_json {
-        outln!("{}", json!({ "inside": inside, "outside": address, "line": by, "ports": words }));
-    } else {
-        outln!("{inside}: {address} {words} (line {by})");
+        let blocks = becomes.blocks.map(|(size, most)| json!({ "size": size, "max": most }));
+        outln!(
+            "{}",
+            json!({
+                "inside": inside, "outside": outside, "first_port": low, "last_port": high, "blocks": blocks,
+                "line": becomes.line,
+            })
+        );
+        return exit::SUCCESS;
     }
+    let ports = match (becomes.blocks, low) {
+        (Some((size, most)), _) => format!("ports {low}-{high} in up to {most} blocks of {size}"),
+        (None, 0) => "all ports".to_owned(),
+        (None, _) => format!("ports {low}-{high}"),
+    };
+    outln!("{inside}: {} {ports} (line {})", outside.join(","), becomes.line);
     exit::SUCCESS
+}
+
+/// Who has an outside address and port by the file alone.
+fn test_outside(file: &std::path::Path, outside: &str, protocol: &str, as_json: bool) -> u8 {
+    let policy = match policy(file, as_json) {
+        Ok(policy) => policy,
+        Err(status) => return status,
+    };
+    let Ok(outside) = outside.parse::<SocketAddrV4>() else {
+        return outcome::usage(format!("'{outside}' is no address and port, as 192.0.2.1:1500"));
+    };
+    let Some(number) = rulefile::names::protocol(protocol) else {
+        return outcome::usage(format!("'{protocol}' is no protocol"));
+    };
+    let found = policy.owner(number, *outside.ip(), outside.port());
+    match found {
+        Some((inside, port, line)) if as_json => {
+            outln!("{}", json!({ "inside": inside, "inside_port": port, "line": line }));
+        }
+        Some((inside, Some(port), line)) => outln!("{outside}: {inside}:{port} (line {line})"),
+        Some((inside, None, line)) => outln!("{outside}: {inside} (line {line})"),
+        None if as_json => outln!("{}", json!({ "inside": null, "inside_port": null })),
+        None => outln!("{outside}: the file does not say who has it"),
+    }
+    if found.is_some() { exit::SUCCESS } else { exit::FAILURE }
 }
 
 fn show(of: &Of) -> Result<u8, Failure> {
@@ -212,9 +269,15 @@ fn hosts(of: &Of) -> Result<u8, Failure> {
     let (mut client, element) = of.connect()?;
     let hosts = view::hosts(&mut client, &element)?;
     if of.json {
-        outln!("{}", json!({ "element": element, "hosts": view::hosts_json(&hosts) }));
+        outln!(
+            "{}",
+            json!({ "element": element, "hosts": view::hosts_json(&hosts), "complete": hosts.len() < HOSTS })
+        );
     } else {
         out!("{}", view::hosts_text(&hosts));
+        if hosts.len() == HOSTS {
+            outln!("the first {HOSTS} that were found: there may be more");
+        }
     }
     Ok(exit::SUCCESS)
 }

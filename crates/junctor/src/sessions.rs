@@ -6,11 +6,15 @@ use std::net::IpAddr;
 
 use client::{Client, Failure, lost};
 use firewall::{AddressRange, Addresses};
+use rulefile::names;
 use serde_json::json;
 use views::sessions::{self as view, Holder, Session};
 
 use crate::ctl::{self, Which};
 use crate::{exit, outcome};
+
+/// States of sessions.
+const STATES: [&str; 7] = ["asked", "answered", "open", "half-closed", "closed", "reset", "single"];
 
 /// List, count or end sessions of a running router's firewall or address translator.
 #[derive(Clone, Debug, clap::Args)]
@@ -63,6 +67,17 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(range) => range.map(|range| Addresses::new([range])),
         Err(why) => return outcome::usage(format!("--address: {why}")),
     };
+    let protocol = match args.protocol.as_deref().map(|text| names::protocol(text).ok_or(text)) {
+        Some(Err(text)) => {
+            return outcome::usage(format!("--protocol: '{text}' is no protocol, as tcp or 6"));
+        }
+        Some(Ok(number)) => Some(names::protocol_name(number)),
+        None => None,
+    };
+    if let Some(state) = args.state.as_deref().filter(|state| !STATES.contains(state)) {
+        return outcome::usage(format!("--state: '{state}' is none of {}", STATES.join(", ")));
+    }
+    let args = &Args { protocol, ..args.clone() };
     run(args, address.as_ref()).unwrap_or_else(|why| ctl::tell(&why))
 }
 

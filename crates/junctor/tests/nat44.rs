@@ -349,7 +349,18 @@ fn files_say_what_addresses_become() {
     assert_eq!(on_file(text, &["test", "11.0.0.1"]).0, 1);
     let (_, out, _) = on_file(text, &["test", "100.64.0.86", "--json"]);
     let found: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&found["outside"], &found["line"]), (&"192.0.2.2".into(), &1.into()));
+    assert_eq!((&found["outside"][0], &found["line"]), (&"192.0.2.2".into(), &1.into()));
+    assert_eq!((&found["first_port"], &found["last_port"]), (&1024.into(), &1773.into()));
+    // And back.
+    for (outside, protocol, status, said) in [
+        ("192.0.2.2:1700", "tcp", 0, "192.0.2.2:1700: 100.64.0.86 (line 1)\n"),
+        ("198.51.100.6:80", "udp", 0, "198.51.100.6:80: 10.0.0.6:80 (line 2)\n"),
+        ("192.0.2.9:1700", "tcp", 1, "192.0.2.9:1700: the file does not say who has it\n"),
+    ] {
+        let (found, out, _) = on_file(text, &["test", "--outside", outside, protocol]);
+        assert_eq!((found, out.as_str()), (status, said));
+    }
+    assert_eq!(on_file(text, &["test", "--outside", "192.0.2.9", "tcp"]).0, 2);
 }
 
 #[test]
@@ -390,6 +401,7 @@ fn routers_of_every_kind_have_a_sound_text() {
         (&["--ipsec"], "cannot be used"),
         (&["--outside", "d7"], "none of the interfaces d0, d1"),
         (&[], "needs an outside"),
+        (&["--default", "192.0.2.9"], "192.0.2.9 is another router's address"),
     ] {
         let command = [&["init", "router"], &four[..], &["--nat", &nat], more].concat();
         let refused = Command::new(JUNCTOR).args(&command).output().unwrap();

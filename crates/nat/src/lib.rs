@@ -20,6 +20,7 @@
 //! 3. [`Nat::replace`] puts another policy in place. Sessions stay where it allows them.
 #![forbid(unsafe_code)]
 
+mod intervals;
 mod nat;
 mod packet;
 pub mod policy;

@@ -8,7 +8,7 @@
 //! one of its sessions.
 //!
 //! **Outsiders make no state but by forwards.** What comes to a mapping from an address that its owner has not sent to passes by the mapping alone, if the filter lets it.
-//! A session begins when the inside answers.
+//! A session begins when the inside answers. Forwards have half of the sessions at most, and those of them that nobody has agreed on give way first.
 //!
 //! Keys of packets as they are inside have zone 0, those of packets as they are outside have zone 1. So the same addresses may be
 //! in use on both sides.
@@ -23,10 +23,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Prepared};
+use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, NEVER, Prepared};
 
 use crate::packet::{End, RST, Unseen, Upper, View, rewrite, rewrite_address};
-use crate::policy::{Filter, Policy, Range, SECOND, TCP};
+use crate::policy::{Allocation, Filter, Policy, Range, SECOND, TCP};
 use crate::ports::Kind;
 use crate::track::Track;
 pub use listing::{Session, Subscriber};
@@ -63,6 +63,8 @@ pub enum Cause {
     NoMapping,
     /// The filter does not let its sender in.
     Filtered,
+    /// It comes from outside, with an inside address as its source or destination.
+    Spoofed,
     /// Its subscriber has as many sessions or ports as it may have.
     SubscriberLimit,
     /// No outside port is free.
@@ -77,7 +79,7 @@ struct Entry {
     /// The mapping that it goes by.
     mapping: Option<FlowId>,
     track: Track,
-    /// Whether it counts for the subscriber with its inside address.
+    /// Whether it counts for the subscriber with its inside address. One of a forward does not.
     counts: bool,
     /// Packets from inside, and to it.
     packets: [u32; 2],
@@ -110,13 +112,21 @@ pub struct Nat {
     own: Vec<u32>,
     sessions: FlowTable<Entry>,
     mappings: FlowTable<Mapping>,
+    /// By protocol, outside address and port: the inside ones; and the other way round.
     forwards: HashMap<(u8, u32, u16), (u32, u16)>,
+    forwarded: HashMap<(u8, u32, u16), (u32, u16)>,
+    /// Sessions of forwards.
+    of_forwards: usize,
     subscribers: Subscribers,
     /// With the address-dependent filter: how many sessions a mapping has with an address.
     peers: HashMap<(FlowId, u32), u32>,
     rng: Rng,
     hand: usize,
     splits_hairpins: bool,
+    /// Ports of its own addresses that subscribers do not get.
+    reserved: Vec<(u16, u16)>,
+    /// Whether other ports are to be kept than were.
+    is_stale: bool,
     /// Sessions that a rehearsal has made.
     rehearsed: Option<Vec<FlowId>>,
 }
@@ -147,11 +157,15 @@ impl Nat {
             sessions: FlowTable::new(sessions, seed),
             mappings: FlowTable::new(sessions, seed.rotate_left(32)),
             forwards: HashMap::new(),
+            forwarded: HashMap::new(),
+            of_forwards: 0,
             subscribers: Subscribers::default(),
             peers: HashMap::new(),
             rng: Rng::with_seed(seed),
             hand: 0,
             splits_hairpins: false,
+            reserved: Vec::new(),
+            is_stale: false,
             rehearsed: None,
             policy,
         };
@@ -172,6 +186,7 @@ impl Nat {
             for (n, port) in (one.ports.0..=one.ports.1).enumerate() {
                 let target = (one.inside, one.port + n as u16);
                 self.forwards.insert((one.protocol, one.outside, port), target);
+                self.forwarded.entry((one.protocol, target.0, target.1)).or_insert((one.outside, port));
                 if let Some(kind) = Kind::of(one.protocol) {
                     self.subscribers.space(one.outside).take(kind, port);
                 }
@@ -202,8 +217,29 @@ impl Nat {
     /// Ends sessions whose time has come; at most so many are looked at.
     #[inline]
     pub fn reap(&mut self, now_ns: u64, mut looks: usize) {
+        self.subscribers.pass(now_ns);
         while let Some(id) = self.sessions.expired(now_ns, &mut looks) {
             self.remove(id);
+        }
+    }
+
+    /// Keeps a range of ports of the router's own addresses from subscribers: programs of the router use them.
+    pub fn reserve_own(&mut self, range: (u16, u16)) {
+        self.reserved.push(range);
+        for address in
+            self.own.clone().into_iter().filter(|address| self.is_outside(*address)).collect::<Vec<_>>()
+        {
+            for kind in [Kind::Tcp, Kind::Udp] {
+                (range.0..=range.1).for_each(|port| self.subscribers.space(address).take(kind, port));
+            }
+        }
+    }
+
+    /// Other ports are kept from now on; the next [`replace`](Self::replace) finds out which sessions go on.
+    pub fn reserve_instead(&mut self, ranges: &[(u16, u16)]) {
+        if self.reserved != ranges {
+            self.reserved = ranges.to_vec();
+            self.is_stale = true;
         }
     }
 
@@ -258,6 +294,7 @@ impl Nat {
     pub fn leaving(&mut self, now_ns: u64, ip: &mut [u8], ahead: &Ahead) -> Outcome {
         let view = match ahead.view {
             Ok(view) => view,
+            Err(_) if !self.has_inside_source(ip) => return Outcome::Unchanged,
             Err(why) => return Outcome::Drop(why.into()),
         };
         match ahead.key.and_then(|key| self.sessions.lookup_prepared(&key)) {
@@ -268,12 +305,31 @@ impl Nat {
         }
     }
 
-    /// Translates a packet that arrives from anywhere: its destination, if that is an outside address. If it comes from inside,
-    /// its source, too (hairpinning: RFC 4787, REQ-9).
+    /// Whether a packet's source is translated.
+    fn has_inside_source(&self, ip: &[u8]) -> bool {
+        let source = ip.get(12..16).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+        source.is_some_and(|source| self.is_inside(source))
+    }
+
+    /// Whether a packet from outside has an inside address, though it is not exempt.
+    fn is_spoofed(&self, ip: &[u8]) -> bool {
+        let Some(header) = ip.first_chunk::<20>() else { return false };
+        let address =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let (source, destination) = (address(12), address(16));
+        (self.is_inside(source) || self.is_inside(destination)) && !self.policy.is_exempt(destination, source)
+    }
+
+    /// Translates a packet that arrives: its destination, if that is an outside address. If it comes from inside,
+    /// its source, too (hairpinning: RFC 4787, REQ-9). `from_outside`: it came by an outside link, and has no inside address.
     #[inline]
-    pub fn arriving(&mut self, now_ns: u64, ip: &mut [u8], ahead: &Ahead) -> Outcome {
+    pub fn arriving(&mut self, now_ns: u64, ip: &mut [u8], ahead: &Ahead, from_outside: bool) -> Outcome {
         if ahead.key.is_none() && !self.is_for_outside(ip) {
-            return Outcome::Unchanged;
+            return if from_outside && self.is_spoofed(ip) {
+                Outcome::Drop(Cause::Spoofed)
+            } else {
+                Outcome::Unchanged
+            };
         }
         let view = match ahead.view {
             Ok(view) => view,
@@ -283,22 +339,24 @@ impl Nat {
             Some(hit) if hit.direction == Direction::Reply && self.is_alive(hit.id, now_ns) => {
                 self.known(now_ns, ip, &view, hit.id, 1)
             }
-            _ if self.is_inside(view.source) => self.hairpin(now_ns, ip, &view),
-            _ => self.arriving_unknown(now_ns, ip, &view),
+            _ if !self.is_inside(view.source) => self.arriving_unknown(now_ns, ip, &view),
+            _ if from_outside => Outcome::Drop(Cause::Spoofed),
+            _ => self.hairpin(now_ns, ip, &view),
         }
     }
 
     /// Does the same to a copy of a packet, and forgets it. Only sessions that expired are gone afterwards.
-    pub fn rehearse(&mut self, now_ns: u64, ip: &mut [u8], leaving: bool) -> Outcome {
+    pub fn rehearse(&mut self, now_ns: u64, ip: &mut [u8], leaving: bool, from_outside: bool) -> Outcome {
         let mut ahead = Vec::with_capacity(1);
         self.look_ahead(std::iter::once(&*ip), leaving, &mut ahead);
         self.rehearsed = Some(Vec::new());
         let outcome = match leaving {
             true => self.leaving(now_ns, ip, &ahead[0]),
-            false => self.arriving(now_ns, ip, &ahead[0]),
+            false => self.arriving(now_ns, ip, &ahead[0], from_outside),
         };
         let made = self.rehearsed.take().unwrap_or_default();
-        made.into_iter().for_each(|id| self.remove(id));
+        // Their ports have never been used.
+        made.into_iter().for_each(|id| self.take_out(id, false));
         outcome
     }
 
@@ -362,6 +420,13 @@ impl Nat {
             rewrite_address(ip, view, End::Source, outside);
             return Outcome::Translated;
         }
+        let [port, _] = view.ports();
+        if let Some(outside) = self.forwarded.get(&(view.protocol, view.source, port)).copied() {
+            return match self.begin_forwarded(now_ns, view, outside) {
+                Ok(id) => self.known(now_ns, ip, view, id, 0),
+                Err(cause) => Outcome::Drop(cause),
+            };
+        }
         let by = match self.policy.translation(view.source) {
             Some(number) => Some(number as u16),
             None if self.is_outside(view.source) && self.may_clash(view) => None,
@@ -373,6 +438,13 @@ impl Nat {
             _ => true,
         };
         if !begins {
+            // The answer to a stranger who has come by the mapping alone.
+            let [inner, _] = mapping_keys(view.protocol, (view.source, port), (0, 0));
+            let reset = self.mappings.lookup(&inner).filter(|_| view.protocol == TCP);
+            if let Some(flow) = reset.and_then(|hit| self.mappings.flow(hit.id)) {
+                rewrite(ip, view, End::Source, flow.reply.dst, flow.reply.dport);
+                return Outcome::Translated;
+            }
             return if by.is_some() { Outcome::Drop(Cause::NoMapping) } else { Outcome::Unchanged };
         }
         match self.begin(now_ns, view, by) {
@@ -399,12 +471,19 @@ impl Nat {
         }
         let [_, port] = view.ports();
         if let Some(target) = self.forwards.get(&(view.protocol, view.destination, port)).copied() {
+            if self.rehearsed.is_some() {
+                rewrite(ip, view, End::Destination, target.0, target.1);
+                return Outcome::Translated;
+            }
             return match self.begin_forward(now_ns, view, target) {
                 Ok(id) => self.known(now_ns, ip, view, id, 1),
                 Err(cause) => Outcome::Drop(cause),
             };
         }
-        let Some((id, inside)) = self.mapping_of(view.protocol, view.destination, port) else {
+        let mapping = self.mapping_of(view.protocol, view.destination, port);
+        // Answers of ICMP are for those who have asked.
+        let is_answer = matches!(view.upper, Upper::Answer { .. });
+        let Some((id, inside)) = mapping.filter(|_| !is_answer) else {
             return self.unmapped(view.destination);
         };
         if !self.lets_in(id, view.source) {
@@ -497,16 +576,16 @@ impl Nat {
 
     /// Begins a session of a packet that leaves, by a translation, or by none for the router's own.
     fn begin(&mut self, now_ns: u64, view: &View, by: Option<u16>) -> Result<FlowId, Cause> {
-        self.make_room(now_ns)?;
+        self.make_room(now_ns, false)?;
         let forward = key(view, INSIDE);
         let inside = (forward.src, forward.sport);
         let policy = Arc::clone(&self.policy);
         let translation = by.and_then(|by| policy.translations.get(usize::from(by)));
         let grant = match translation {
             Some(translation) => Grant::Of(translation),
-            None => Grant::Own,
+            None => Grant::Own(self.own_range(inside.0)),
         };
-        self.subscribers.admit(inside.0, by, &grant, &mut self.rng)?;
+        self.subscribers.admit(inside.0, by, &grant, Kind::of(view.protocol), &mut self.rng)?;
         let Some(kind) = Kind::of(view.protocol) else {
             let outside = (self.subscribers.outside_of(inside.0).ok_or(Cause::NoPort)?, forward.sport);
             let begun = self.insert(now_ns, view, forward, outside, None, true);
@@ -524,11 +603,11 @@ impl Nat {
                 let keys = mapping_keys(view.protocol, inside, outside);
                 let value = Mapping { sessions: 0, translation: by };
                 // There are no more mappings than sessions, and the port was free.
-                let made = self.mappings.insert(keys[0], keys[1], value, u64::MAX);
+                let made = self.mappings.insert(keys[0], keys[1], value, NEVER);
                 match made {
                     Ok(id) => (id, outside),
                     Err(_) => {
-                        self.subscribers.give_back(kind, inside.0, outside, &grant);
+                        self.subscribers.give_back(kind, inside.0, outside, &grant, false);
                         return Err(Cause::Full);
                     }
                 }
@@ -536,17 +615,34 @@ impl Nat {
         };
         let begun = self.insert(now_ns, view, forward, outside, Some(mapping), true);
         if begun.is_err() {
-            self.leave_mapping(mapping);
+            self.leave_mapping(mapping, false);
         }
         begun
     }
 
     /// Begins a session of a packet that a forward leads to an inside address and port.
     fn begin_forward(&mut self, now_ns: u64, view: &View, target: (u32, u16)) -> Result<FlowId, Cause> {
-        self.make_room(now_ns)?;
+        self.make_room(now_ns, true)?;
         let reply = key(view, OUTSIDE);
         let forward = FlowKey { src: target.0, sport: target.1, zone: INSIDE, ..reply.reversed() };
+        // The server may have a session with this peer by another outside port: the peer decides which one it uses.
+        if let Some(hit) = self.sessions.lookup(&forward) {
+            self.remove(hit.id);
+        }
         self.insert(now_ns, view, forward, (reply.dst, reply.dport), None, false)
+    }
+
+    /// Begins a session of a packet that leaves from an inside address and port which a forward leads to.
+    fn begin_forwarded(&mut self, now_ns: u64, view: &View, outside: (u32, u16)) -> Result<FlowId, Cause> {
+        self.make_room(now_ns, true)?;
+        self.insert(now_ns, view, key(view, INSIDE), outside, None, false)
+    }
+
+    /// The ports that the router itself may get on an outside address in place of one that is taken.
+    fn own_range(&self, outside: u32) -> Option<(u16, u16)> {
+        let mut on =
+            self.policy.translations.iter().filter(|one| one.pool.iter().any(|range| range.holds(outside)));
+        on.find(|one| one.allocation == Allocation::Random).map(|one| one.ports)
     }
 
     /// Enters a session whose inside end has this outside address and port.
@@ -583,19 +679,25 @@ impl Nat {
         }
         if counts {
             self.subscribers.session(forward.src, 1);
+        } else {
+            self.of_forwards += 1;
         }
     }
 
-    /// Makes room for a session: those that both sides have not agreed on, or no more, give way.
-    fn make_room(&mut self, now_ns: u64) -> Result<(), Cause> {
-        if self.sessions.len() < self.sessions.capacity() {
+    /// Makes room for a session: those that both sides have not agreed on, or no more, give way. Those of forwards may be half of all, and
+    /// give way to each other: outsiders make them. Of them those of UDP never count as agreed on.
+    fn make_room(&mut self, now_ns: u64, is_of_forward: bool) -> Result<(), Cause> {
+        let are_too_many = is_of_forward && self.of_forwards >= self.sessions.capacity().div_ceil(2);
+        if self.sessions.len() < self.sessions.capacity() && !are_too_many {
             return Ok(());
         }
         if self.rehearsed.is_some() {
             return Err(Cause::Full);
         }
         let may_go = |flow: Flow<&Entry>| {
-            !flow.value.track.is_settled(flow.forward.proto) || flow.expires_ns <= now_ns
+            let protocol = flow.forward.proto;
+            let is_settled = flow.value.track.is_settled(protocol) && (flow.value.counts || protocol == TCP);
+            (!is_settled || flow.expires_ns <= now_ns) && !(are_too_many && flow.value.counts)
         };
         let found = self.sessions.sweep(&mut self.hand, SWEPT, may_go).ok_or(Cause::Full)?;
         self.remove(found);
@@ -604,9 +706,16 @@ impl Nat {
 
     /// Ends a session, and its mapping with the last one.
     fn remove(&mut self, id: FlowId) {
+        self.take_out(id, self.policy.filter == Filter::EndpointIndependent);
+    }
+
+    /// Ends a session. `waits`: a port that becomes free by it is nobody else's for a while.
+    fn take_out(&mut self, id: FlowId, waits: bool) {
         let Some(Flow { forward, value, .. }) = self.sessions.remove(id) else { return };
         if value.counts {
             self.subscribers.session(forward.src, -1);
+        } else {
+            self.of_forwards -= 1;
         }
         if let Some(mapping) = value.mapping {
             if let Some(count) = self.peers.get_mut(&(mapping, forward.dst)) {
@@ -618,13 +727,13 @@ impl Nat {
             if let Some(mapping) = self.mappings.get_mut(mapping) {
                 mapping.sessions -= 1;
             }
-            self.leave_mapping(mapping);
+            self.leave_mapping(mapping, waits);
         }
         self.subscribers.forget_idle(forward.src);
     }
 
     /// Ends a mapping that has no session.
-    fn leave_mapping(&mut self, id: FlowId) {
+    fn leave_mapping(&mut self, id: FlowId, waits: bool) {
         if self.mappings.get(id).is_none_or(|mapping| mapping.sessions > 0) {
             return;
         }
@@ -632,10 +741,11 @@ impl Nat {
         let policy = Arc::clone(&self.policy);
         let grant = match value.translation.and_then(|by| policy.translations.get(usize::from(by))) {
             Some(translation) => Grant::Of(translation),
-            None => Grant::Own,
+            None => Grant::Own(None),
         };
         if let Some(kind) = Kind::of(forward.proto) {
-            self.subscribers.give_back(kind, forward.src, (reply.dst, reply.dport), &grant);
+            let outside = (reply.dst, reply.dport);
+            self.subscribers.give_back(kind, forward.src, outside, &grant, waits && kind != Kind::Tcp);
         }
     }
 }

@@ -60,6 +60,7 @@ pub(crate) struct View {
     at: At,
 }
 
+const UDP_LITE: u8 = 136;
 /// Flags of TCP.
 pub(crate) const FIN: u8 = 1;
 pub(crate) const SYN: u8 = 2;
@@ -219,7 +220,7 @@ fn checksum_of(protocol: u8) -> Option<(usize, bool)> {
     match protocol {
         TCP => Some((16, true)),
         // UDP-Lite and DCCP have theirs where UDP has it.
-        UDP | 136 | 33 => Some((6, true)),
+        UDP | UDP_LITE | 33 => Some((6, true)),
         ICMP => Some((2, false)),
         _ => None,
     }
@@ -257,8 +258,8 @@ fn rewrite_at(ip: &mut [u8], at: [usize; 2], protocol: u8, end: End, address: u3
     let place = at[1] + place;
     let is_none = protocol == UDP && u16_at(ip, place) == Some(0);
     if !is_none && let Some((old, mut new)) = transport.adjust(ip, place) {
-        // In UDP a checksum of zero says that there is none (RFC 768).
-        if protocol == UDP && new == 0 {
+        // In UDP a checksum of zero says that there is none (RFC 768), and UDP-Lite has none of zero (RFC 3828).
+        if matches!(protocol, UDP | UDP_LITE) && new == 0 {
             new = 0xffff;
             ip[place..place + 2].copy_from_slice(&new.to_be_bytes());
         }
@@ -286,7 +287,7 @@ pub(crate) fn rewrite_address(ip: &mut [u8], view: &View, end: End, address: u32
     let is_none = view.protocol == UDP && u16_at(ip, at) == Some(0);
     if !is_none
         && let Some((_, 0)) = transport.adjust(ip, at)
-        && view.protocol == UDP
+        && matches!(view.protocol, UDP | UDP_LITE)
     {
         ip[at..at + 2].copy_from_slice(&[0xff; 2]);
     }

@@ -3,6 +3,8 @@
 
 use std::net::Ipv4Addr;
 
+use crate::intervals::Intervals;
+
 /// The protocol number of ICMP.
 pub const ICMP: u8 = 1;
 /// The protocol number of TCP.
@@ -116,6 +118,17 @@ impl Translation {
         let size = u64::from(self.width()) / each;
         let first = u64::from(self.ports.0) + at % each * size;
         (size > 0).then_some((address, (first as u16, (first + size - 1) as u16)))
+    }
+
+    /// Of a deterministic one: the subscriber that has an outside address and port.
+    pub fn undetermined(&self, outside: u32, port: u16) -> Option<u32> {
+        let each = self.share();
+        let size = u64::from(self.width()) / each;
+        let offset = u64::from(port.checked_sub(self.ports.0)?).checked_div(size)?;
+        if offset >= each {
+            return None;
+        }
+        nth(&self.inside, place(&self.pool, outside)? * each + offset)
     }
 
     /// How many subscribers share an outside address of a deterministic one.
@@ -232,9 +245,9 @@ impl Timeouts {
     }
 }
 
-/// What a file says.
+/// Statements as they stand in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct Statements {
     /// Who is translated to what; the first one that is for an address decides.
     pub translations: Vec<Translation>,
     /// Addresses one by one.
@@ -251,40 +264,149 @@ pub struct Policy {
     pub sessions: usize,
 }
 
+/// What a file says, with the ways to find what is for an address.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    statements: Statements,
+    /// Translations by inside address.
+    inside: Intervals,
+    /// Static translations by inside address, and by outside address.
+    statics: [Intervals; 2],
+    /// Sources of exemptions.
+    exempt: Intervals,
+}
+
+impl std::ops::Deref for Policy {
+    type Target = Statements;
+
+    fn deref(&self) -> &Statements {
+        &self.statements
+    }
+}
+
+/// Ranges with the numbers of the statements that they are of.
+fn numbered<'a, T>(
+    all: &'a [T],
+    ranges: impl Fn(&'a T) -> &'a [Range],
+) -> impl Iterator<Item = (Range, u32)> {
+    let ranges: Vec<_> =
+        all.iter().zip(0..).flat_map(|(one, n)| ranges(one).iter().map(move |range| (*range, n))).collect();
+    ranges.into_iter()
+}
+
 impl Policy {
+    /// The policy of these statements.
+    pub fn new(statements: Statements) -> Policy {
+        Policy {
+            inside: Intervals::new(numbered(&statements.translations, |one| &one.inside)),
+            statics: [
+                Intervals::new(numbered(&statements.statics, |one| std::slice::from_ref(&one.inside))),
+                Intervals::new(numbered(&statements.statics, |one| std::slice::from_ref(&one.outside))),
+            ],
+            exempt: Intervals::new(numbered(&statements.exemptions, |one| &one.from)),
+            statements,
+        }
+    }
+
     /// The translation of an inside address, by number.
+    #[inline]
     pub fn translation(&self, inside: u32) -> Option<usize> {
-        self.translations.iter().position(|translation| translation.is_for(inside))
+        self.inside.find(inside).map(|number| number as usize)
     }
 
     /// Whether packets from here to there are left alone.
+    #[inline]
     pub fn is_exempt(&self, source: u32, destination: u32) -> bool {
         let any = |ranges: &[Range], address| ranges.iter().any(|range| range.holds(address));
-        self.exemptions
-            .iter()
-            .any(|exemption| any(&exemption.from, source) && any(&exemption.to, destination))
+        self.exempt.find(source).is_some()
+            && self.exemptions.iter().any(|one| any(&one.from, source) && any(&one.to, destination))
     }
 
     /// The outside address that an inside one has for itself.
     #[inline]
     pub fn static_outside(&self, inside: u32) -> Option<u32> {
-        let found = self.statics.iter().find(|one| one.inside.holds(inside))?;
+        let found = &self.statements.statics[self.statics[0].find(inside)? as usize];
         Some(found.outside.first + (inside - found.inside.first))
     }
 
     /// The inside address that has an outside one for itself.
     #[inline]
     pub fn static_inside(&self, outside: u32) -> Option<u32> {
-        let found = self.statics.iter().find(|one| one.outside.holds(outside))?;
+        let found = &self.statements.statics[self.statics[1].find(outside)? as usize];
         Some(found.inside.first + (outside - found.outside.first))
+    }
+
+    /// Whether addresses and ports are given as by another policy. Where statements stand and how they are written does not matter.
+    pub fn gives_as(&self, other: &Policy) -> bool {
+        let translations = |policy: &Policy| -> Vec<Translation> {
+            let bare = |one: &Translation| Translation { line: 0, text: String::new(), ..one.clone() };
+            policy.translations.iter().map(bare).collect()
+        };
+        let forwards = |policy: &Policy| -> Vec<Forward> {
+            let bare = |one: &Forward| Forward { line: 0, text: String::new(), ..one.clone() };
+            policy.forwards.iter().map(bare).collect()
+        };
+        let statics = |policy: &Policy| -> Vec<[Range; 2]> {
+            policy.statements.statics.iter().map(|one| [one.inside, one.outside]).collect()
+        };
+        translations(self) == translations(other)
+            && forwards(self) == forwards(other)
+            && statics(self) == statics(other)
+            && self.exemptions == other.exemptions
+            && (self.filter == other.filter || other.filter != Filter::AddressDependent)
+            && self.sessions == other.sessions
+    }
+
+    /// Who has an outside address and port at any time: by a static translation, a forward, or a deterministic one. The inside address, with
+    /// its port where that is known, and the line of the statement.
+    pub fn owner(&self, protocol: u8, outside: Ipv4Addr, port: u16) -> Option<(Ipv4Addr, Option<u16>, u32)> {
+        let address = u32::from(outside);
+        if let Some(inside) = self.static_inside(address) {
+            let line = self.statements.statics.iter().find(|one| one.outside.holds(address))?.line;
+            return Some((inside.into(), Some(port), line));
+        }
+        let is_for = |one: &&Forward| {
+            (one.protocol, one.outside) == (protocol, address) && one.ports.0 <= port && port <= one.ports.1
+        };
+        if let Some(one) = self.forwards.iter().find(is_for) {
+            return Some((one.inside.into(), Some(one.port + (port - one.ports.0)), one.line));
+        }
+        let deterministic = |one: &&Translation| one.allocation == Allocation::Deterministic;
+        self.translations.iter().filter(deterministic).find_map(|one| {
+            let inside = one.undetermined(address, port)?;
+            Some((inside.into(), None, one.line))
+        })
+    }
+
+    /// What an inside address becomes, if it is translated.
+    pub fn becomes(&self, inside: Ipv4Addr) -> Option<Becomes> {
+        let address = u32::from(inside);
+        if let Some(outside) = self.static_outside(address) {
+            let line = self.statements.statics.iter().find(|one| one.inside.holds(address))?.line;
+            let outside = vec![Range { first: outside, last: outside }];
+            return Some(Becomes { outside, ports: (0, u16::MAX), blocks: None, line });
+        }
+        let one = &self.translations[self.translation(address)?];
+        let blocks = match one.allocation {
+            Allocation::Blocks { size, most } => Some((size, most)),
+            _ => None,
+        };
+        let (outside, ports) = match one.allocation {
+            Allocation::Deterministic => {
+                let (outside, ports) = one.determined(address)?;
+                (vec![Range { first: outside, last: outside }], ports)
+            }
+            _ => (one.pool.clone(), one.ports),
+        };
+        Some(Becomes { outside, ports, blocks, line: one.line })
     }
 
     /// All outside addresses, in ascending order without repeats.
     pub fn outside(&self) -> Vec<Range> {
         let pools = self.translations.iter().flat_map(|translation| translation.pool.iter().copied());
         let forwards = self.forwards.iter().map(|one| Range { first: one.outside, last: one.outside });
-        let mut all: Vec<Range> =
-            pools.chain(forwards).chain(self.statics.iter().map(|one| one.outside)).collect();
+        let statics = self.statements.statics.iter().map(|one| one.outside);
+        let mut all: Vec<Range> = pools.chain(forwards).chain(statics).collect();
         all.sort_unstable();
         let mut kept: Vec<Range> = Vec::new();
         for range in all {
@@ -299,27 +421,17 @@ impl Policy {
     }
 }
 
-/// What an inside address becomes, if it is translated: an outside address or several, the line of the statement, and the ports.
-pub fn becomes(policy: &Policy, inside: Ipv4Addr) -> Option<(String, u32, String)> {
-    let address = u32::from(inside);
-    if let Some(outside) = policy.static_outside(address) {
-        let line = policy.statics.iter().find(|one| one.inside.holds(address))?.line;
-        return Some((Ipv4Addr::from(outside).to_string(), line, "all ports".to_owned()));
-    }
-    let one = &policy.translations[policy.translation(address)?];
-    let (low, high) = one.ports;
-    let pool = one.pool.iter().map(|range| range_text(*range)).collect::<Vec<_>>().join(",");
-    let (outside, ports) = match one.allocation {
-        Allocation::Random => (pool, format!("ports {low}-{high}")),
-        Allocation::Blocks { size, most } => {
-            (pool, format!("ports {low}-{high} in up to {most} blocks of {size}"))
-        }
-        Allocation::Deterministic => {
-            let (outside, (low, high)) = one.determined(address)?;
-            (Ipv4Addr::from(outside).to_string(), format!("ports {low}-{high}"))
-        }
-    };
-    Some((outside, one.line, ports))
+/// What an inside address becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Becomes {
+    /// One of these outside addresses.
+    pub outside: Vec<Range>,
+    /// One of the ports from the first to the last.
+    pub ports: (u16, u16),
+    /// In blocks: their size, and how many at most.
+    pub blocks: Option<(u16, u16)>,
+    /// The line of the statement.
+    pub line: u32,
 }
 
 /// A range as it is written.

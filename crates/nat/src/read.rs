@@ -8,8 +8,8 @@ use lang::{Diagnostic, SourceMap, Span};
 use rulefile::{AddressRange, Faults, Line, Word, bounded, lines, names, time_ns};
 
 use crate::policy::{
-    Allocation, Exemption, Filter, Forward, Policy, Range, Static, TCP, Timeouts, Translation, UDP,
-    range_text,
+    Allocation, Exemption, Filter, Forward, Policy, Range, Statements, Static, TCP, Timeouts, Translation,
+    UDP, range_text,
 };
 
 /// Sessions at most, and how many by default.
@@ -19,6 +19,10 @@ const SESSIONS: usize = 1 << 18;
 const STATEMENTS_MAX: usize = 1 << 12;
 /// Outside addresses of a pool at most.
 const POOL_MAX: u64 = 1 << 16;
+/// Blocks of a subscriber where a translation does not say.
+const BLOCKS: u16 = 64;
+/// Ports of all forwards at most.
+const FORWARDED_MAX: usize = 1 << 16;
 /// Outside ports where a translation does not say.
 const PORTS: (u16, u16) = (1024, u16::MAX);
 
@@ -40,7 +44,7 @@ pub fn read(name: &str, text: &str) -> Reading {
     let mut sources = SourceMap::new();
     let file = sources.add(name, text);
     let lines = lines(sources.text(file), file);
-    let policy = Policy {
+    let policy = Statements {
         translations: Vec::new(),
         statics: Vec::new(),
         forwards: Vec::new(),
@@ -49,7 +53,8 @@ pub fn read(name: &str, text: &str) -> Reading {
         timeouts: Timeouts::default(),
         sessions: SESSIONS,
     };
-    let mut reader = Reader { faults: Faults::new("E0701"), policy, spans: Spans::default() };
+    let (faults, spans) = (Faults::new("E0701"), Spans::default());
+    let mut reader = Reader { faults, policy, spans, said: Vec::new() };
     reader.faults.open_quotes(&lines);
     // A forward may do without its outside address if there is one alone: the others come first.
     let (forwards, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.words[0].text == "forward");
@@ -62,7 +67,7 @@ pub fn read(name: &str, text: &str) -> Reading {
     reader.check_together();
     let is_sound = reader.faults.errors() == 0;
     Reading {
-        policy: is_sound.then_some(reader.policy),
+        policy: is_sound.then(|| Policy::new(reader.policy)),
         diagnostics: reader.faults.into_diagnostics(),
         sources,
     }
@@ -86,7 +91,9 @@ struct Spans {
 
 struct Reader {
     faults: Faults,
-    policy: Policy,
+    /// Settings that have been given: each may be once.
+    said: Vec<(String, Span)>,
+    policy: Statements,
     spans: Spans,
 }
 
@@ -131,6 +138,18 @@ impl Reader {
                 None
             }
         };
+    }
+
+    /// Notes a setting, which may be given once.
+    fn once(&mut self, setting: &str, span: Span) -> Option<()> {
+        if let Some((_, earlier)) = self.said.iter().find(|(other, _)| other == setting) {
+            let earlier = *earlier;
+            self.faults.wrong(span, format!("'{setting}' is given twice"), "leave one out");
+            self.faults.note(Some(earlier), "the other one");
+            return None;
+        }
+        self.said.push((setting.to_owned(), span));
+        Some(())
     }
 
     /// The next word, which must be there.
@@ -280,7 +299,7 @@ impl Reader {
                 "block" => {
                     let word = self.word(&mut rest, "the size of a block", HELP)?;
                     let size = self.number(word, 1..=16384)?;
-                    new.allocation = Allocation::Blocks { size, most: u16::MAX };
+                    new.allocation = Allocation::Blocks { size, most: BLOCKS };
                 }
                 "max" => {
                     let word = self.word(&mut rest, "the number of blocks", HELP)?;
@@ -395,6 +414,12 @@ impl Reader {
                 return self.wrong(line.words[0].span, "a forward without outside address", help);
             }
         };
+        let count = |one: &Forward| usize::from(one.ports.1 - one.ports.0) + 1;
+        let ports_before: usize = self.policy.forwards.iter().map(count).sum();
+        if ports_before + usize::from(ports.1 - ports.0) >= FORWARDED_MAX {
+            let message = format!("forwards of more than {FORWARDED_MAX} ports");
+            return self.wrong(line.span, message, "use `static` for a host that gets all of them");
+        }
         let text = line.text();
         self.policy.forwards.push(Forward {
             protocol,
@@ -453,6 +478,7 @@ impl Reader {
             self.faults.unknown(word, "filter", names.into_iter());
             return None;
         };
+        self.once("filter", line.span)?;
         self.policy.filter = mode;
         self.end(&mut rest, &help)
     }
@@ -461,15 +487,16 @@ impl Reader {
         const HELP: &str = "write `timeout NAME TIME`, for example `timeout udp 2m`";
         let mut rest = Rest::of(line);
         let name = self.word(&mut rest, "the name", HELP)?;
-        let Some(place) = self.policy.timeouts.named(&name.text) else {
+        if self.policy.timeouts.named(&name.text).is_none() {
             self.faults.unknown(name, "timeout", Timeouts::NAMES.into_iter());
             return None;
-        };
+        }
+        self.once(&format!("timeout {}", name.text), line.span)?;
         let Some(time) = rest.next() else {
             return self.wrong(rest.last, "the time is missing", HELP);
         };
-        match time_ns(&time.text) {
-            Some(found) => *place = found,
+        match time_ns(&time.text).zip(self.policy.timeouts.named(&name.text)) {
+            Some((found, place)) => *place = found,
             None => {
                 return self.wrong(
                     time.span,
@@ -485,6 +512,7 @@ impl Reader {
         let help = format!("write `sessions NUMBER`, from 1 to {SESSIONS_MAX}");
         let mut rest = Rest::of(line);
         let word = self.word(&mut rest, "the number", &help)?;
+        self.once("sessions", line.span)?;
         self.policy.sessions = self.number(word, 1..=SESSIONS_MAX as u64)?;
         self.end(&mut rest, &help)
     }
@@ -548,15 +576,47 @@ impl Reader {
                 let message = "an outside port has two forwards".to_owned();
                 found.push(([span, self.spans.forwards[earlier]], message, "leave one out"));
             }
+            let gives = |t: &Translation| {
+                t.allocation != Allocation::Random
+                    && t.pool.iter().any(|range| range.holds(one.outside))
+                    && t.ports.0 <= one.ports.1
+                    && one.ports.0 <= t.ports.1
+            };
+            if let Some(other) = policy.translations.iter().position(gives) {
+                let message = "an outside port is in a block of a translation".to_owned();
+                let help = "forward another one, or leave it out of the translation's `ports`";
+                found.push(([span, self.spans.translations[other]], message, help));
+            }
             let fixed = policy.statics.iter().position(|other| other.outside.holds(one.outside));
             if let Some(other) = fixed {
                 let message = "the outside address is an inside one's own".to_owned();
                 found.push(([span, self.spans.statics[other]], message, "use another outside address"));
             }
         }
+        let outside = |range: Range| {
+            let pools = policy.translations.iter().flat_map(|one| one.pool.iter().copied());
+            let statics = policy.statics.iter().map(|one| one.outside);
+            let forwards = policy.forwards.iter().map(|one| Range { first: one.outside, last: one.outside });
+            pools.chain(statics).chain(forwards).find(|other| other.meets(range))
+        };
+        let inside = policy.translations.iter().zip(&self.spans.translations);
+        let inside = inside.flat_map(|(one, span)| one.inside.iter().map(move |range| (*range, *span)));
+        let alone = policy.statics.iter().zip(&self.spans.statics).map(|(one, span)| (one.inside, *span));
+        for (range, span) in inside.chain(alone) {
+            if let Some(other) = outside(range) {
+                let message = format!("{} is inside and outside", range_text(other));
+                found.push((
+                    [span; 2],
+                    message,
+                    "an address is on one side: leave it out of the inside addresses",
+                ));
+            }
+        }
         for ([span, other], message, help) in found {
             self.faults.wrong(span, message, help);
-            self.faults.note(Some(other), "the other one");
+            if span != other {
+                self.faults.note(Some(other), "the other one");
+            }
         }
     }
 }

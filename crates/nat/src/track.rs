@@ -2,7 +2,7 @@
 //! Where a session is, by which its time is chosen.
 //!
 //! A translator looks at flags of TCP alone: whether segments lie in the window is for a firewall. So a forged reset must not end a session:
-//! it shortens its time, and the next segment restores it (RFC 7857, 2.2).
+//! it shortens its time, and the next segment from inside restores it (RFC 7857, 2.2).
 
 use crate::packet::{ACK, FIN, RST, SYN};
 use crate::policy::{ICMP, TCP, Timeouts, UDP};
@@ -69,11 +69,16 @@ impl Track {
             self.0 |= RESET;
             return;
         }
-        self.0 &= !RESET;
-        if flags & SYN != 0 && self.0 & FINS == FINS {
+        let begins_anew = flags & SYN != 0 && (self.0 & FINS == FINS || self.0 & RESET != 0);
+        if begins_anew {
             // Another connection of the same addresses and ports.
             self.0 = 0;
         }
+        // Who is inside knows whether the reset was true.
+        if self.0 & RESET != 0 && side == 1 {
+            return;
+        }
+        self.0 &= !RESET;
         self.0 |= 1 << side;
         if flags & (SYN | ACK) == ACK && self.0 & SENT == SENT {
             self.0 |= AGREED;
@@ -161,6 +166,8 @@ mod tests {
         let open = [(0, SYN), (1, SYN | ACK), (0, ACK)];
         assert_eq!(after(&[&open[..], &[(1, RST)]].concat()).state(TCP), State::Reset);
         assert_eq!(after(&[&open[..], &[(1, RST), (0, ACK)]].concat()).state(TCP), State::Open);
+        assert_eq!(after(&[&open[..], &[(0, RST), (1, ACK)]].concat()).state(TCP), State::Reset);
+        assert_eq!(after(&[&open[..], &[(0, RST), (1, SYN)]].concat()).state(TCP), State::Asked);
     }
 
     #[test]

@@ -36,7 +36,7 @@
 //!
 //! 1. Each key leads to one record at most; each record's keys are in the index (once, as the reply, if both are the same).
 //! 2. A [`FlowId`] names one flow for ever; when it is gone the id leads nowhere, also after the record is used again.
-//! 3. Each flow has one valid heap entry, with `bound_ns <= expires_ns`; entries for flows gone or moved earlier are skipped,
+//! 3. Each flow that expires has one valid heap entry, with `bound_ns <= expires_ns`; entries for flows gone or moved earlier are skipped,
 //!    and never outnumber the valid ones by more than two to one and 64.
 //! 4. There are never more flows than the capacity. A refused insertion changes nothing.
 
@@ -109,6 +109,8 @@ pub enum InsertError<V> {
 }
 
 const WAYS: usize = 8;
+/// When a flow expires that does not: it has no place in the heap.
+pub const NEVER: u64 = u64::MAX;
 /// Tag of an empty place.
 const EMPTY: u8 = 0;
 const BATCH: usize = 32;
@@ -557,6 +559,9 @@ impl<V, K: Key> FlowTable<V, K> {
 
     fn push_bound(&mut self, bound_ns: u64, id: FlowId) {
         self.records[id.record as usize].bound_ns = bound_ns;
+        if bound_ns == NEVER {
+            return;
+        }
         self.heap.push(Reverse((bound_ns, id.record, id.generation)));
         self.trim_heap();
     }

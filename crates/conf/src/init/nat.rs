@@ -34,11 +34,9 @@ pub(super) fn translation(router: &Router, file: String, outside: &[String]) -> 
     if let Some(i) = found.iter().find(|i| !router.interfaces[**i].has4()) {
         return Err(format!("--nat: {} has no IPv4 address", router.interfaces[*i].name));
     }
-    let answered = match Path::new(&file).exists() {
-        true => answered(router, &file, &found)?,
-        false => Vec::new(),
-    };
-    Ok(Translation { file, outside: found, answered })
+    let is_there = Path::new(&file).exists();
+    let answered = if is_there { answered(router, &file, &found)? } else { Vec::new() };
+    Ok(Translation { file, outside: found, is_there, answered })
 }
 
 /// For each outside interface the outside addresses on its networks that are not its own.
@@ -58,6 +56,25 @@ fn answered(router: &Router, file: &str, outside: &[usize]) -> Result<Vec<(usize
             });
             within.filter(|range| range.first <= range.last)
         });
+        let outside = policy.outside();
+        let is_outside = |address: u32| outside.iter().any(|range| range.holds(address));
+        let hops =
+            router.routes4.iter().flat_map(|route| &route.hops).filter(|(_, interface)| interface == i);
+        if let Some((hop, _)) = hops.into_iter().find(|(hop, _)| is_outside(hop.to_bits())) {
+            return Err(format!(
+                "--nat {file}: {hop} is another router's address, by which routes go: leave it out of the outside addresses"
+            ));
+        }
+        let special = networks
+            .iter()
+            .filter(|(_, network)| network.len() < 31)
+            .flat_map(|(_, network)| [(network.addr().to_bits(), "network"), (last(network), "broadcast")]);
+        if let Some((address, what)) = special.into_iter().find(|(address, _)| is_outside(*address)) {
+            let address = std::net::Ipv4Addr::from(address);
+            return Err(format!(
+                "--nat {file}: {address} is the {what} address of a link: leave it out of the outside addresses"
+            ));
+        }
         let own: Vec<u32> = networks.iter().map(|(address, _)| address.to_bits()).collect();
         let prefixes: Vec<String> =
             on_link.flat_map(|range| without(range, &own)).flat_map(prefixes).collect();

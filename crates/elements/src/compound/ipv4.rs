@@ -247,24 +247,24 @@ pub(super) fn output(router: &Router, i: usize) -> String {
         protected = ipsec::out4(router, i),
         translated = nat::leaving(router, i),
     );
+    let (owned, to) = (router.owned([i]), nat::errors(router));
     text += &if router.host {
         format!("options{i}[1] -> options;\nttl{i}[1] -> ttl;\n")
     } else {
         format!(
-            "options{i}[1] -> ICMPError({address}, parameterproblem, {ERRORS}) -> [0]rt;\n\
-             ttl{i}[1] -> ICMPError({address}, timeexceeded, {ERRORS}) -> [0]rt;\n"
+            "options{i}[1] -> ICMPError({address}, parameterproblem, {ERRORS}) -> {to};\n\
+             ttl{i}[1] -> ICMPError({address}, timeexceeded, {ERRORS}) -> {to};\n"
         )
     };
     // The kernel knows nothing of translated addresses.
-    let translated = nat::errors(router, i);
-    text += &if router.host && translated.is_none() {
+    text += &if router.host && !nat::leads_out(router, i) {
         format!("mtu{i}[1] -> toobig;\narp{i}[1] -> out{i};\narp{i}[2] -> noneighbour;\n")
     } else {
-        let (owned, to) = (router.owned([i]), translated.unwrap_or("[0]rt"));
+        let limits = nat::limits(router, i);
         format!(
-            "mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}{follow}, {ERRORS}{owned}) -> {to};\n\
+            "mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}{follow}, {limits}{owned}) -> {to};\n\
              arp{i}[1] -> out{i};\n\
-             arp{i}[2] -> ICMPError({address}, unreachable, host, {ERRORS}{owned}) -> {to};\n"
+             arp{i}[2] -> ICMPError({address}, unreachable, host, {limits}{owned}) -> {to};\n"
         )
     };
     text

@@ -12,6 +12,8 @@ pub struct Translation {
     pub file: String,
     /// The interfaces that lead outside.
     pub outside: Vec<usize>,
+    /// Whether the file was there.
+    pub is_there: bool,
     /// Outside addresses that the router answers ARP for, though they are not its own: an interface, and prefixes.
     pub answered: Vec<(usize, Vec<String>)>,
 }
@@ -46,9 +48,25 @@ pub(super) fn text(router: &Router) -> String {
         0 => String::new(),
         n => format!(", HAIRPINS {n}"),
     };
+    let paints: String = translation.outside.iter().map(|i| format!(" {}", i + 1)).collect();
+    let bfd = if router.bfd.is_some() { " 3784-3785 4784" } else { "" };
+    let kernel = if router.host { " 32768-60999" } else { "" };
+    let (reserved, legend) = match [bfd, kernel].concat() {
+        none if none.is_empty() => (none, ""),
+        some => (
+            format!(", RESERVED{some}"),
+            "// The router's own programs use the reserved ports: see net.ipv4.ip_local_port_range.\n",
+        ),
+    };
+    let missing = match translation.is_there {
+        true => "",
+        false => {
+            "// The file was not there: the router answers ARP for its own addresses alone. Write this configuration again when it is.\n"
+        }
+    };
     format!(
         "// Address translation: {} says what becomes of addresses. Fragments have no ports: packets are put together first.\n\
-         nat44 :: NAT44({}{own}{hairpins});\n\n",
+         {missing}{legend}nat44 :: NAT44({}{own}, OUTSIDE{paints}{reserved}{hairpins});\n\n",
         translation.file,
         lang::config::quote(&translation.file),
     )
@@ -79,11 +97,19 @@ pub(super) fn leaving(router: &Router, i: usize) -> String {
     port(router, i).map_or_else(String::new, |port| format!("-> [{port}]nat44;\nnat44[{port}] "))
 }
 
-/// Where errors about packets go that have left by interface `i` but for its MTU or its neighbours: they are about translated addresses.
-/// Nothing, if that interface translates none.
-pub(super) fn errors(router: &Router, i: usize) -> Option<&'static str> {
-    let translation = router.nat.as_ref()?;
-    translation.outside.contains(&i).then_some("[0]nat44")
+/// Where errors about packets go that leave by interface `i`: they may be about translated addresses.
+pub(super) fn errors(router: &Router) -> &'static str {
+    if router.nat.is_some() { "[0]nat44" } else { "[0]rt" }
+}
+
+/// How errors are sent about packets that have been translated when they leave by interface `i`. They have one destination, though they are for many hosts.
+pub(super) fn limits(router: &Router, i: usize) -> &'static str {
+    if leads_out(router, i) { "TOS copy, RATE 1000" } else { ERRORS }
+}
+
+/// Whether interface `i` leads outside.
+pub(super) fn leads_out(router: &Router, i: usize) -> bool {
+    router.nat.as_ref().is_some_and(|translation| translation.outside.contains(&i))
 }
 
 /// Prefixes of outside addresses that the router answers ARP for on interface `i`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # NAT44
 //!
-//! `NAT44(FILE [, OWN ADDRESS ..., keyword HAIRPINS])`
+//! `NAT44(FILE [, OWN ADDRESS ..., keywords OUTSIDE, RESERVED, HAIRPINS])`
 //!
 //! Translates addresses and ports of IPv4 between an inside and an outside, by the statements of a file.
 //!
@@ -13,6 +13,9 @@
 //! * `FILE` the file of statements.
 //! * `OWN ADDRESS` an outside address that is the router's own. Packets to it that belong to no session pass; packets to other outside addresses are dropped then. May be
 //!   repeated.
+//! * `OUTSIDE PAINT ...` the paints of packets that have come by outside links. They are dropped if they have an inside address, translated or static, as their source or destination, unless they are
+//!   exempt. Without it, anyone may send from or to inside addresses.
+//! * `RESERVED PORT[-PORT] ...` ports of the router's own addresses that inside hosts do not get, because programs of the router use them.
 //! * `HAIRPINS N` the last N inputs are for packets that leave by inside links, default 0. With such inputs, packets between inside hosts by outside addresses keep their source
 //!   until there. A Firewall in between then sees the hosts' own addresses in both directions.
 //!
@@ -29,22 +32,22 @@
 //!
 //! * `translate INSIDE to OUTSIDE` gives inside hosts ports of outside addresses. A host keeps one outside address. A port is the same towards everyone (endpoint-independent mapping).
 //!   The first statement for an address decides. `ports LOW-HIGH` (1024-65535), `max-sessions N` and `max-ports N` for each inside host.
-//!   Ports are random; with `block SIZE [max N]` they come from blocks that one host has, with `deterministic` they follow from the inside address (RFC 7422).
-//! * `forward tcp|udp PORT[-PORT] [on OUTSIDE] to INSIDE [port PORT]` leads an outside port inside.
+//!   Ports are random; with `block SIZE [max N]` they come from blocks that one host has, 64 at most by default, with `deterministic` they follow from the inside address (RFC 7422).
+//! * `forward tcp|udp PORT[-PORT] [on OUTSIDE] to INSIDE [port PORT]` leads an outside port inside, also for what the inside port sends first. Forwards have half of the sessions at most.
 //! * `static INSIDE to OUTSIDE` translates addresses one by one, for all protocols.
 //! * `exempt SOURCE to DESTINATION` leaves packets alone.
 //! * `filter MODE` says who may send to a port: `endpoint-independent` (everyone, the default), `address-dependent` or `address-and-port-dependent`.
 //! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `udp` (5 min), `icmp` (1 min) or `other` (10 min). `sessions N`, at most 16777216, default 262144.
 //!
 //! Inside hosts reach each other by their outside addresses, too (hairpinning). ICMP errors are translated with the packet that they quote. Protocols without ports have
-//! one inside host for each peer. Fragments have no ports: put IPReassembler in front.
+//! one inside host for each peer. A UDP port or ICMP identifier at which everyone may send is nobody else's for 2 min afterwards. Fragments have no ports: put IPReassembler in front.
 //!
-//! **Metadata read:** network header position. **Set:** destination annotation of packets that arrive, to the inside destination; ICMP_PARAMPROB of those for ICMPError, to the code of the error. With HAIRPINS, input 0
+//! **Metadata read:** network header position, paint with OUTSIDE. **Set:** destination annotation of packets that arrive, to the inside destination; ICMP_PARAMPROB of those for ICMPError, to the code of the error. With HAIRPINS, input 0
 //! sets the sequence number annotation, and the last inputs read it.
 //!
 //! **Cores:** the sessions are in one table, which one worker may use at a time.
 //!
-//! **Drops:** `no-mapping`, `mapping-filtered`, `no-free-port`, `subscriber-limit`, `mapping-table-full`, `unreassembled`, `bad-length` for headers that are wrong. A full
+//! **Drops:** `reverse-path` for inside addresses from outside, `no-mapping`, `mapping-filtered`, `no-free-port`, `subscriber-limit`, `mapping-table-full`, `unreassembled`, `bad-length` for headers that are wrong. A full
 //! table gives up sessions that both sides have not agreed on yet or no more.
 //!
 //! **Handlers**
@@ -70,7 +73,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 
-use element::args::Args;
+use element::args::{Args, FromArg, Names};
 use element::clock::{Nanos, SECOND};
 use element::stats::{self, Stat};
 use element::{
@@ -100,12 +103,12 @@ pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::de
     .processing("h/h")
     .serial("the packets of a session meet in one table, whichever worker they come by")
     .handlers(handlers! { Translator:
-        read "statements" => |me| me.statements();
+        read "statements" => |me, cx| statements(me.nat(), cx.now());
         read "sessions" => |me, cx, from: &str| some(me.nat(), place(from)?, cx.now());
-        read "subscribers" => |me| me.subscribers();
-        read "owner" => |me, which: &str| me.owner(which)?;
-        read "nsessions" => |me| me.lock().len();
-        read "nmappings" => |me| me.lock().mappings();
+        read "subscribers" => |me, cx| subscribers(me.nat(), cx.now());
+        read "owner" => |me, cx, which: &str| me.owner(which, cx.now())?;
+        read "nsessions" => |me, cx| reaped(me.nat(), cx.now()).len();
+        read "nmappings" => |me, cx| reaped(me.nat(), cx.now()).mappings();
         read "capacity" => |me| me.lock().policy().sessions;
         read "file" => |me| &me.file;
         write "load" => |me, path: &str| me.load(path)()?;
@@ -124,6 +127,9 @@ type SharedNat = Arc<AdaptiveLock<Nat>>;
 struct Translator {
     file: String,
     own: Vec<u32>,
+    /// Paints of packets from outside.
+    outside: Vec<u8>,
+    reserved: Vec<(u16, u16)>,
     policy: Option<Arc<Policy>>,
     nat: Option<SharedNat>,
     ninputs: usize,
@@ -147,6 +153,47 @@ fn policy(path: &str) -> Result<Arc<Policy>, String> {
             .map(|d| lang::render_short(std::slice::from_ref(d), &reading.sources).trim_end().to_owned());
         short.collect::<Vec<_>>().join("\n")
     })
+}
+
+/// `PAINT ...`
+struct Paints(Vec<u8>);
+
+impl FromArg for Paints {
+    const EXPECTED: &'static str = "PAINT ..., paints from 0 to 255";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Paints, String> {
+        let all = text.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>();
+        all.map(Paints).map_err(|_| String::new())
+    }
+}
+
+/// `PORT[-PORT] ...`
+struct PortRanges(Vec<(u16, u16)>);
+
+impl FromArg for PortRanges {
+    const EXPECTED: &'static str = "PORT[-PORT] ..., ports or ranges of ports";
+
+    fn from_arg(text: &str, _: &Names) -> Result<PortRanges, String> {
+        let range = |word: &str| {
+            let (low, high) = word.split_once('-').unwrap_or((word, word));
+            Some((low.parse::<u16>().ok()?, high.parse::<u16>().ok()?)).filter(|(low, high)| low <= high)
+        };
+        let all: Option<Vec<_>> = text.split_ascii_whitespace().map(range).collect();
+        all.map(PortRanges).ok_or_else(String::new)
+    }
+}
+
+/// The translator, after sessions have ended whose time has come.
+fn reaped(nat: &SharedNat, now: Nanos) -> AdaptiveGuard<'_, Nat> {
+    for _ in 0..SLICES {
+        let mut nat = nat.lock();
+        let before = nat.len();
+        nat.reap(now, LISTED);
+        if nat.len() == before {
+            return nat;
+        }
+    }
+    nat.lock()
 }
 
 /// The place from which a handler should list.
@@ -242,10 +289,56 @@ fn reason(cause: Cause) -> Reason {
         Cause::Fragment => Reason::Unreassembled,
         Cause::NoMapping => Reason::NoMapping,
         Cause::Filtered => Reason::MappingFiltered,
+        Cause::Spoofed => Reason::ReversePath,
         Cause::SubscriberLimit => Reason::SubscriberLimit,
         Cause::NoPort => Reason::NoFreePort,
         Cause::Full => Reason::MappingTableFull,
     }
+}
+
+/// A line for each statement with its text: its line in the file, inside hosts, sessions, ports in use.
+fn statements(nat: &SharedNat, now: Nanos) -> String {
+    let nat = reaped(nat, now);
+    let policy = Arc::clone(nat.policy());
+    let mut sums = vec![[0u64; 3]; policy.translations.len()];
+    for one in nat.subscribers() {
+        if let Some(sum) = one.translation.and_then(|by| sums.get_mut(usize::from(by))) {
+            let more = [1, u64::from(one.sessions), one.ports.iter().map(|n| u64::from(*n)).sum()];
+            sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
+    }
+    drop(nat);
+    let translations = policy.translations.iter().zip(sums).map(|(one, sum)| (one.line, sum, &one.text));
+    let forwards = policy.forwards.iter().map(|one| (one.line, [0; 3], &one.text));
+    let statics = policy.statics.iter().map(|one| (one.line, [0; 3], &one.text));
+    let mut all: Vec<_> = translations.chain(forwards).chain(statics).collect();
+    all.sort_by_key(|(line, ..)| *line);
+    let mut text = String::new();
+    for (line, [hosts, sessions, ports], words) in all {
+        let _ = writeln!(text, "{line} {hosts} {sessions} {ports} {words}");
+    }
+    text
+}
+
+/// A line for each inside host, up to a number.
+fn subscribers(nat: &SharedNat, now: Nanos) -> String {
+    let nat = reaped(nat, now);
+    let mut all: Vec<_> = nat.subscribers().take(HOSTS).collect();
+    let policy = Arc::clone(nat.policy());
+    drop(nat);
+    all.sort_by_key(|one| one.inside);
+    let mut text = String::new();
+    for one in all {
+        let by = one.translation.and_then(|by| policy.translations.get(usize::from(by)));
+        let line = by.map_or_else(|| "-".to_owned(), |by| by.line.to_string());
+        let [tcp, udp, icmp] = one.ports;
+        let _ = write!(text, "{} {} {line} {} {tcp} {udp} {icmp}", one.inside, one.outside, one.sessions);
+        one.blocks.iter().for_each(|(first, used)| {
+            let _ = write!(text, " {first}:{used}");
+        });
+        text.push('\n');
+    }
+    text
 }
 
 impl Translator {
@@ -257,57 +350,13 @@ impl Translator {
         self.nat().lock()
     }
 
-    /// A line for each statement with its text: its line in the file, inside hosts, sessions, ports in use.
-    fn statements(&self) -> String {
-        let nat = self.lock();
-        let policy = Arc::clone(nat.policy());
-        let mut sums = vec![[0u64; 3]; policy.translations.len()];
-        for one in nat.subscribers() {
-            if let Some(sum) = one.translation.and_then(|by| sums.get_mut(usize::from(by))) {
-                let more = [1, u64::from(one.sessions), one.ports.iter().map(|n| u64::from(*n)).sum()];
-                sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
-            }
-        }
-        drop(nat);
-        let translations = policy.translations.iter().zip(sums).map(|(one, sum)| (one.line, sum, &one.text));
-        let forwards = policy.forwards.iter().map(|one| (one.line, [0; 3], &one.text));
-        let statics = policy.statics.iter().map(|one| (one.line, [0; 3], &one.text));
-        let mut all: Vec<_> = translations.chain(forwards).chain(statics).collect();
-        all.sort_by_key(|(line, ..)| *line);
-        let mut text = String::new();
-        for (line, [hosts, sessions, ports], words) in all {
-            let _ = writeln!(text, "{line} {hosts} {sessions} {ports} {words}");
-        }
-        text
-    }
-
-    fn subscribers(&self) -> String {
-        let nat = self.lock();
-        let mut all: Vec<_> = nat.subscribers().take(HOSTS).collect();
-        let policy = Arc::clone(nat.policy());
-        drop(nat);
-        all.sort_by_key(|one| one.inside);
-        let mut text = String::new();
-        for one in all {
-            let by = one.translation.and_then(|by| policy.translations.get(usize::from(by)));
-            let line = by.map_or_else(|| "-".to_owned(), |by| by.line.to_string());
-            let [tcp, udp, icmp] = one.ports;
-            let _ = write!(text, "{} {} {line} {} {tcp} {udp} {icmp}", one.inside, one.outside, one.sessions);
-            one.blocks.iter().for_each(|(first, used)| {
-                let _ = write!(text, " {first}:{used}");
-            });
-            text.push('\n');
-        }
-        text
-    }
-
-    fn owner(&self, which: &str) -> Result<String, HandlerError> {
+    fn owner(&self, which: &str, now: Nanos) -> Result<String, HandlerError> {
         let bad = || HandlerError::bad_value("owner", which, "PROTOCOL ADDRESS PORT");
         let words: Vec<&str> = which.split_ascii_whitespace().collect();
         let [protocol, address, port] = words[..] else { return Err(bad()) };
         let protocol = rulefile::names::protocol(protocol).ok_or_else(bad)?;
         let outside = (address.parse().map_err(|_| bad())?, port.parse().map_err(|_| bad())?);
-        let found = self.lock().owner(protocol, outside);
+        let found = reaped(self.nat(), now).owner(protocol, outside);
         Ok(found.map_or_else(String::new, |(address, port)| format!("{address} {port}")))
     }
 
@@ -374,6 +423,9 @@ impl Element for Translator {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.file = args.required("FILE");
         self.own = args.keyword_all::<Ipv4Addr>("OWN").into_iter().map(u32::from).collect();
+        self.outside = args.keyword_all::<Paints>("OUTSIDE").into_iter().flat_map(|all| all.0).collect();
+        let reserved = args.keyword_all::<PortRanges>("RESERVED");
+        self.reserved = reserved.into_iter().flat_map(|all| all.0).collect();
         (self.ninputs, self.noutputs) = (args.ninputs, args.noutputs);
         if ![self.ninputs, self.ninputs + 1].contains(&self.noutputs) {
             args.error(format!(
@@ -403,6 +455,7 @@ impl Element for Translator {
         let policy = self.policy.take().ok_or("the statements could not be read")?;
         let mut nat = Nat::new(policy, &self.own, RandomState::new().hash_one(0));
         nat.split_hairpins(self.inward < self.ninputs);
+        self.reserved.iter().for_each(|range| nat.reserve_own(*range));
         self.nat = Some(Arc::new(AdaptiveLock::new(nat)));
         Ok(())
     }
@@ -420,10 +473,10 @@ impl Element for Translator {
         nat.look_ahead(packets, port > 0, &mut self.ahead);
         let mut runs = Runs::default();
         for (n, mut packet) in batch.drain(..).enumerate() {
-            let ahead = &self.ahead[n];
+            let (ahead, paint) = (&self.ahead[n], packet.paint());
             let outcome = match packet.network_mut() {
                 None => Outcome::Drop(Cause::Malformed),
-                Some(ip) if port == 0 => nat.arriving(now, ip, ahead),
+                Some(ip) if port == 0 => nat.arriving(now, ip, ahead, self.outside.contains(&paint)),
                 Some(ip) => nat.leaving(now, ip, ahead),
             };
             match self.route(outcome, port, &mut packet) {
@@ -447,8 +500,12 @@ impl Statistics for Translator {
 impl LongHandlers for Translator {
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
         let (nat, now, param) = (Arc::clone(self.nat()), cx.now(), param.to_owned());
-        (name == "sessions")
-            .then(|| -> Rest<String> { Box::new(move || Ok(some(&nat, place(&param)?, now))) })
+        match name {
+            "sessions" => Some(Box::new(move || Ok(some(&nat, place(&param)?, now)))),
+            "statements" => Some(Box::new(move || Ok(statements(&nat, now)))),
+            "subscribers" => Some(Box::new(move || Ok(subscribers(&nat, now)))),
+            _ => None,
+        }
     }
 
     fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
@@ -470,11 +527,12 @@ impl Rehearsal for Translator {
     fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, mut packet: Packet) -> Rehearsed {
         let shared = Arc::clone(self.nat());
         let mut nat = shared.lock();
+        let from_outside = self.outside.contains(&packet.paint());
         let before = packet.network().unwrap_or_default().to_vec();
         let outcome = match packet.network_mut() {
             None => Outcome::Drop(Cause::Malformed),
             Some(_) if port >= self.inward => Translator::inward(&nat, &mut packet),
-            Some(ip) => nat.rehearse(cx.now(), ip, port > 0),
+            Some(ip) => nat.rehearse(cx.now(), ip, port > 0, from_outside),
         };
         let note = nat.explain(outcome, &before, packet.network().unwrap_or_default());
         drop(nat);
@@ -500,6 +558,7 @@ impl HotSwap for Translator {
             let mut mine = self.lock();
             let mut theirs = old.lock();
             let (policy, own) = (Arc::clone(mine.policy()), self.own.clone());
+            theirs.reserve_instead(&self.reserved);
             theirs.replace(policy, &own, RandomState::new().hash_one(0));
             theirs.split_hairpins(self.inward < self.ninputs);
             std::mem::swap(&mut *mine, &mut *theirs);

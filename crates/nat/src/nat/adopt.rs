@@ -5,29 +5,24 @@
 
 use std::sync::Arc;
 
-use tables::flow::{FlowId, FlowKey};
+use tables::flow::{FlowId, FlowKey, NEVER};
 
 use super::subscribers::Grant;
 use super::{Entry, Mapping, Nat, mapping_keys};
-use crate::policy::{Filter, Policy};
+use crate::policy::{Allocation, Policy};
 use crate::ports::Kind;
 
 impl Nat {
     /// Puts another policy in place, of which `own` are the router's own addresses. Returns how many sessions end. If addresses and ports are given as before,
     /// none is looked at; otherwise each is.
     pub fn replace(&mut self, policy: Arc<Policy>, own: &[u32], seed: u64) -> usize {
-        let old = &self.policy;
-        let gives_alike = old.translations == policy.translations
-            && old.statics == policy.statics
-            && old.forwards == policy.forwards
-            && (old.filter == policy.filter || policy.filter != Filter::AddressDependent)
-            && old.sessions == policy.sessions;
-        if gives_alike {
-            (self.policy, self.own) = (policy, own.to_vec());
+        if self.policy.gives_as(&policy) && self.own == own && !self.is_stale {
+            self.policy = policy;
             return 0;
         }
         let mut new = Nat::new(policy, own, seed);
         new.splits_hairpins = self.splits_hairpins;
+        self.reserved.iter().for_each(|range| new.reserve_own(*range));
         let lost = new.adopt(self);
         *self = new;
         lost
@@ -52,7 +47,8 @@ impl Nat {
 
     /// Enters a session that another one had.
     fn go_on(&mut self, forward: FlowKey, outside: (u32, u16), entry: Entry, expires_ns: u64) -> Option<()> {
-        if self.sessions.len() >= self.sessions.capacity() {
+        let has_room = entry.counts || self.of_forwards < self.sessions.capacity().div_ceil(2);
+        if self.sessions.len() >= self.sessions.capacity() || !has_room {
             return None;
         }
         let inside = (forward.src, forward.sport);
@@ -65,7 +61,7 @@ impl Nat {
         let reply = FlowKey { dst: outside.0, dport: outside.1, zone: super::OUTSIDE, ..forward.reversed() };
         let made = self.sessions.insert(forward, reply, Entry { mapping, counts, ..entry }, expires_ns);
         if made.is_err() {
-            mapping.into_iter().for_each(|mapping| self.leave_mapping(mapping));
+            mapping.into_iter().for_each(|mapping| self.leave_mapping(mapping, false));
             self.subscribers.forget_idle(inside.0);
             return None;
         }
@@ -79,13 +75,22 @@ impl Nat {
         let by = policy.translation(inside.0).map(|by| by as u16);
         let translation = by.map(|by| &policy.translations[usize::from(by)]);
         let may_have = match translation {
+            Some(_)
+                if policy.is_exempt(forward.src, forward.dst)
+                    || policy.static_outside(forward.src).is_some() =>
+            {
+                false
+            }
+            Some(translation) if translation.allocation == Allocation::Deterministic => {
+                translation.determined(inside.0).is_some_and(|(address, _)| address == outside.0)
+            }
             Some(translation) => translation.pool.iter().any(|range| range.holds(outside.0)),
             None => inside.0 == outside.0 && self.is_outside(inside.0),
         };
         if !may_have {
             return None;
         }
-        let grant = translation.map_or(Grant::Own, Grant::Of);
+        let grant = translation.map_or(Grant::Own(None), Grant::Of);
         self.subscribers.enter(inside.0, by, outside.0);
         if self.subscribers.outside_of(inside.0) != Some(outside.0) {
             return None;
@@ -100,10 +105,10 @@ impl Nat {
             self.subscribers.forget_idle(inside.0);
             return None;
         }
-        match self.mappings.insert(keys[0], keys[1], Mapping { sessions: 0, translation: by }, u64::MAX) {
+        match self.mappings.insert(keys[0], keys[1], Mapping { sessions: 0, translation: by }, NEVER) {
             Ok(id) => Some(Some(id)),
             Err(_) => {
-                self.subscribers.give_back(kind, inside.0, outside, &grant);
+                self.subscribers.give_back(kind, inside.0, outside, &grant, false);
                 None
             }
         }

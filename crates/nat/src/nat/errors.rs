@@ -59,6 +59,7 @@ impl Nat {
         };
         let outside = match session.and_then(|id| self.sessions.flow(id)) {
             Some(flow) => Some((flow.reply.dst, Some(flow.reply.dport))),
+            None if self.policy.is_exempt(key.src, key.dst) => None,
             None => mapping().or_else(|| self.policy.static_outside(key.src).map(|outside| (outside, None))),
         };
         let is_inside = self.is_inside(view.source);

@@ -57,6 +57,7 @@ impl Nat {
                 Cause::Fragment => "it is a later fragment, which has no ports",
                 Cause::NoMapping => "it belongs to no session or mapping, and cannot begin one",
                 Cause::Filtered => "the filter does not let its sender use the mapping",
+                Cause::Spoofed => "it comes from outside with an inside address",
                 Cause::SubscriberLimit => "the inside host has as many sessions or ports as it may",
                 Cause::NoPort => "no outside port is free",
                 Cause::Full => "there is no room for another session",

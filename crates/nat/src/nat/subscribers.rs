@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inside addresses: which outside address each has, and which of its ports.
 //!
-//! A subscriber has one outside address for as long as it has a session (RFC 4787, REQ-2).
+//! A subscriber has one outside address for as long as it has a session (RFC 4787, REQ-2). A port at which everyone may send to its owner is nobody else's for some
+//! time afterwards (RFC 6888, REQ-8).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use fastrand::Rng;
 
 use super::Cause;
-use crate::policy::{Allocation, Translation, nth};
+use crate::policy::{Allocation, SECOND, Translation, nth};
 use crate::ports::{Kind, PortSpace};
 
 /// Outside addresses that are tried for a subscriber, after the first two.
-const TRIED: u64 = 256;
+const TRIED: u64 = 64;
+/// For how long a port is nobody else's (RFC 6888, REQ-8).
+const WAITS_NS: u64 = 120 * SECOND;
+/// More outside addresses than this give the room of protocols back that they have no port of.
+const ROOMY: usize = 64;
 
 /// By what an inside address gets ports.
 pub(super) enum Grant<'a> {
     /// A translation.
     Of(&'a Translation),
-    /// The router's own address: it keeps its ports if they are free.
-    Own,
+    /// The router's own address: it keeps its ports if they are free, else it gets one of these.
+    Own(Option<(u16, u16)>),
 }
 
 /// A block of ports.
@@ -46,6 +51,11 @@ pub(super) struct Account {
 pub(super) struct Subscribers {
     all: HashMap<u32, Account>,
     spaces: HashMap<u32, PortSpace>,
+    /// Blocks in use, by outside address.
+    blocks: HashMap<u32, u32>,
+    /// Ports that are nobody's until a time, the next one first.
+    waiting: VecDeque<(u64, Kind, u32, u16)>,
+    now_ns: u64,
 }
 
 /// The first ports of blocks in a range.
@@ -57,6 +67,22 @@ impl Subscribers {
     /// The ports of an outside address.
     pub(super) fn space(&mut self, outside: u32) -> &mut PortSpace {
         self.spaces.entry(outside).or_default()
+    }
+
+    /// Time goes on: ports that have waited are free.
+    #[inline]
+    pub(super) fn pass(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+        // As many as a burst of packets may take.
+        for _ in 0..64 {
+            let Some((_, kind, outside, port)) =
+                self.waiting.front().copied().filter(|first| first.0 <= now_ns)
+            else {
+                return;
+            };
+            self.waiting.pop_front();
+            self.space(outside).free(kind, port);
+        }
     }
 
     /// All accounts, with their inside addresses.
@@ -94,6 +120,7 @@ impl Subscribers {
         inside: u32,
         by: Option<u16>,
         grant: &Grant<'_>,
+        kind: Option<Kind>,
         rng: &mut Rng,
     ) -> Result<(), Cause> {
         if let Some(account) = self.all.get(&inside) {
@@ -101,8 +128,8 @@ impl Subscribers {
             return if account.sessions < most { Ok(()) } else { Err(Cause::SubscriberLimit) };
         }
         let outside = match grant {
-            Grant::Own => inside,
-            Grant::Of(translation) => self.choose(translation, inside, rng).ok_or(Cause::NoPort)?,
+            Grant::Own(_) => inside,
+            Grant::Of(translation) => self.choose(translation, inside, kind, rng).ok_or(Cause::NoPort)?,
         };
         self.enter(inside, by, outside);
         Ok(())
@@ -115,7 +142,13 @@ impl Subscribers {
     }
 
     /// An outside address for a new subscriber: of two at random the one with more free ports (Mitzenmacher 2001), else one after the other.
-    fn choose(&mut self, translation: &Translation, inside: u32, rng: &mut Rng) -> Option<u32> {
+    fn choose(
+        &mut self,
+        translation: &Translation,
+        inside: u32,
+        kind: Option<Kind>,
+        rng: &mut Rng,
+    ) -> Option<u32> {
         if translation.allocation == Allocation::Deterministic {
             return translation.determined(inside).map(|(address, _)| address);
         }
@@ -130,22 +163,24 @@ impl Subscribers {
             (one, other) if used(&self.spaces, other) < used(&self.spaces, one) => other,
             (one, _) => one,
         };
-        if self.has_room(translation, better) {
+        if self.has_room(translation, better, kind) {
             return Some(better);
         }
         let from = rng.u64(..count);
         (0..count.min(TRIED))
             .filter_map(|n| nth(&translation.pool, (from + n) % count))
-            .find(|address| self.has_room(translation, *address))
+            .find(|address| self.has_room(translation, *address, kind))
     }
 
-    /// Whether a new subscriber would find a port of each protocol.
-    fn has_room(&self, translation: &Translation, outside: u32) -> bool {
-        let Some(space) = self.spaces.get(&outside) else { return true };
+    /// Whether a new subscriber would find a port.
+    fn has_room(&self, translation: &Translation, outside: u32, kind: Option<Kind>) -> bool {
+        let (Some(space), Some(kind)) = (self.spaces.get(&outside), kind) else { return true };
         match translation.allocation {
-            Allocation::Blocks { size, .. } => (0..blocks(translation.ports, size))
-                .any(|n| space.is_free(range_of(translation.ports.0 + (n * u32::from(size)) as u16, size))),
-            _ => Kind::ALL.iter().all(|kind| space.used(*kind) < translation.width()),
+            Allocation::Blocks { size, .. } => {
+                self.blocks.get(&outside).is_none_or(|used| *used < blocks(translation.ports, size))
+            }
+            _ if space.used(kind) < translation.width() => true,
+            _ => space.used_in(kind, translation.ports) < translation.width(),
         }
     }
 
@@ -175,23 +210,23 @@ impl Subscribers {
         let outside = account.outside;
         let space = self.spaces.entry(outside).or_default();
         let port = match grant {
-            Grant::Own if !space.is_used(kind, wanted) => {
+            Grant::Own(_) if !space.is_used(kind, wanted) => {
                 space.take(kind, wanted);
                 Some(wanted)
             }
-            Grant::Own => space.take_any(kind, (1024, u16::MAX), wanted, rng),
+            Grant::Own(range) => range.and_then(|range| space.take_any(kind, range, rng)),
             Grant::Of(translation) if account.ports[kind as usize] >= translation.ports_max => {
                 return Err(Cause::SubscriberLimit);
             }
             Grant::Of(translation) => match translation.allocation {
-                Allocation::Random => space.take_any(kind, translation.ports, wanted, rng),
+                Allocation::Random => space.take_any(kind, translation.ports, rng),
                 Allocation::Deterministic => {
                     let (_, range) = translation.determined(inside).ok_or(Cause::NoPort)?;
-                    space.take_any(kind, range, wanted, rng)
+                    space.take_any(kind, range, rng)
                 }
                 Allocation::Blocks { size, most } => {
                     let in_block = account.blocks.iter_mut().find_map(|block| {
-                        let port = space.take_any(kind, range_of(block.first, size), wanted, rng)?;
+                        let port = space.take_any(kind, range_of(block.first, size), rng)?;
                         block.used += 1;
                         Some(port)
                     });
@@ -201,7 +236,8 @@ impl Subscribers {
                     in_block.or_else(|| {
                         let first = free_block(space, translation.ports, size, rng)?;
                         account.blocks.push(Block { first, used: 1 });
-                        space.take_any(kind, range_of(first, size), wanted, rng)
+                        *self.blocks.entry(outside).or_default() += 1;
+                        space.take_any(kind, range_of(first, size), rng)
                     })
                 }
             },
@@ -230,13 +266,19 @@ impl Subscribers {
                 return false;
             }
             if let Allocation::Blocks { size, most } = translation.allocation {
-                let first = low + (port - low) / size * size;
+                let number = (port - low) / size;
+                // What is left at the end is no block.
+                if u32::from(number) >= blocks((low, high), size) {
+                    return false;
+                }
+                let first = low + number * size;
                 match account.blocks.iter().position(|block| block.first == first) {
                     Some(at) => account.blocks[at].used += 1,
                     None if account.blocks.len() < usize::from(most)
                         && space.is_free(range_of(first, size)) =>
                     {
                         account.blocks.push(Block { first, used: 1 });
+                        *self.blocks.entry(account.outside).or_default() += 1;
                     }
                     None => return false,
                 }
@@ -247,15 +289,26 @@ impl Subscribers {
         true
     }
 
-    /// Gives an outside port back.
+    /// Gives an outside port back. `waits`: everyone could send to it, so nobody else gets it at once.
     pub(super) fn give_back(
         &mut self,
         kind: Kind,
         inside: u32,
         (outside, port): (u32, u16),
         grant: &Grant<'_>,
+        waits: bool,
     ) {
-        self.space(outside).free(kind, port);
+        let is_random = matches!(grant, Grant::Of(Translation { allocation: Allocation::Random, .. }));
+        if waits && is_random {
+            self.waiting.push_back((self.now_ns.saturating_add(WAITS_NS), kind, outside, port));
+        } else {
+            let is_roomy = self.spaces.len() > ROOMY;
+            let space = self.space(outside);
+            space.free(kind, port);
+            if is_roomy {
+                space.shrink();
+            }
+        }
         let Some(account) = self.all.get_mut(&inside) else { return };
         account.ports[kind as usize] = account.ports[kind as usize].saturating_sub(1);
         if let Grant::Of(Translation { allocation: Allocation::Blocks { size, .. }, .. }) = grant
@@ -265,6 +318,9 @@ impl Subscribers {
             account.blocks[at].used -= 1;
             if account.blocks[at].used == 0 {
                 account.blocks.swap_remove(at);
+                if let Some(used) = self.blocks.get_mut(&outside) {
+                    *used = used.saturating_sub(1);
+                }
             }
         }
         self.forget_idle(inside);

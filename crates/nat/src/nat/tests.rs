@@ -68,16 +68,18 @@ fn go(nat: &mut Nat, now: u64, ip: &mut [u8], leaving: bool) -> Outcome {
     let mut ahead = Vec::new();
     nat.reap(now, 64);
     let before = ip.to_vec();
+    // Hosts inside have addresses that begin with 10 or 100.
+    let from_outside = !matches!(before.get(12), Some(10 | 100));
     let mut copy = before.clone();
     // A rehearsal says the same and changes nothing but what it is given.
     let (sessions, mappings, rng) = (nat.len(), nat.mappings(), nat.rng.clone());
-    let rehearsed = nat.rehearse(now, &mut copy, leaving);
+    let rehearsed = nat.rehearse(now, &mut copy, leaving, from_outside);
     assert!((nat.len(), nat.mappings()) <= (sessions, mappings));
     nat.rng = rng;
     nat.look_ahead(std::iter::once(&before[..]), leaving, &mut ahead);
     let outcome = match leaving {
         true => nat.leaving(now, ip, &ahead[0]),
-        false => nat.arriving(now, ip, &ahead[0]),
+        false => nat.arriving(now, ip, &ahead[0], from_outside),
     };
     if rehearsed != Outcome::Drop(Cause::Full) {
         assert_eq!((rehearsed, &copy[..]), (outcome, &*ip));
@@ -158,15 +160,6 @@ fn udp_req_1_a_mapping_is_the_same_towards_everyone() {
     let third = port(&out(&mut nat, S, "ip 10.0.1.6 > 203.0.113.1 / udp 4000 > 53").unwrap());
     assert_eq!(BTreeSet::from([outside, other, third]).len(), 3);
     assert_eq!(nat.mappings(), 3);
-}
-
-#[test]
-fn udp_req_4_ports_keep_their_parity() {
-    let mut nat = nat(HOME);
-    for inside in 5000..5100 {
-        let ends = out(&mut nat, 0, &format!("ip 10.0.1.5 > 203.0.113.1 / udp {inside} > 53")).unwrap();
-        assert_eq!(port(&ends) % 2, inside % 2);
-    }
 }
 
 #[test]
@@ -268,8 +261,12 @@ fn wrong_headers_and_checksums() {
     let whole = packet("ip 10.0.1.5 > 203.0.113.1 / tcp 4000 > 80");
     for length in 0..whole.len() {
         let mut ip = whole[..length].to_vec();
-        assert_eq!(go(&mut nat, 0, &mut ip, true), Outcome::Drop(Cause::Malformed));
+        // Without addresses nobody knows whose it is.
+        let expected = if length < 16 { Outcome::Unchanged } else { Outcome::Drop(Cause::Malformed) };
+        assert_eq!(go(&mut nat, 0, &mut ip, true), expected);
     }
+    let mut other = packet("ip 203.0.113.1 > 203.0.113.2 / tcp 4000 > 80")[..30].to_vec();
+    assert_eq!(go(&mut nat, 0, &mut other, true), Outcome::Unchanged);
     // A checksum that is wrong stays wrong.
     let mut ip = whole;
     ip[36] ^= 1;
@@ -373,7 +370,7 @@ fn icmp_errors_are_translated_with_what_they_quote() {
     let mut short = error(3, "203.0.113.1", "192.0.2.1", &syn[..28]);
     let mut ahead = Vec::new();
     nat.look_ahead([&short[..]].into_iter(), false, &mut ahead);
-    assert_eq!(nat.arriving(0, &mut short, &ahead[0]), Outcome::Translated);
+    assert_eq!(nat.arriving(0, &mut short, &ahead[0], true), Outcome::Translated);
     assert_eq!(checksum::internet(&short[20..]), 0);
     assert_eq!(ends(&short), "203.0.113.1 > 10.0.1.5 about 10.0.1.5:4000 > 203.0.113.1:80");
     // From inside about an answer: also a router inside speaks by the outside address (REQ-7).
@@ -423,9 +420,9 @@ fn forwards_lead_inside_also_by_the_outside_address() {
     let answer =
         come(&mut nat, 0, &format!("ip 10.0.1.20 > 192.0.2.1 / tcp 8443 > {client} flags SA")).unwrap();
     assert_eq!(answer, "192.0.2.1:443 > 10.0.1.5:4000");
-    // Nobody else gets these ports, and what the server begins is its own.
+    // Nobody else gets these ports, and the server keeps them when it begins.
     let own = out(&mut nat, 0, "ip 10.0.1.20 > 203.0.113.5 / tcp 8443 > 80 flags S").unwrap();
-    assert_ne!(port(&own), 443);
+    assert_eq!(port(&own), 443);
 }
 
 #[test]
@@ -576,9 +573,15 @@ fn ports_run_out_and_come_back() {
     out(&mut nat, 10 * S, "ip 10.0.1.5 > 203.0.113.2 / udp 7 > 9").unwrap();
     out(&mut nat, 10 * S, "ip 10.0.1.5 > 203.0.113.2 / tcp 7 > 9").unwrap();
     assert_eq!(nat.subscribers().count(), 10);
-    nat.reap(300 * S, 10);
-    let again = port(&out(&mut nat, 300 * S, "ip 10.0.1.77 > 203.0.113.1 / udp 7 > 9").unwrap());
+    // RFC 6888, REQ-8: everyone could send to it, so it is nobody else's for 120 s.
+    assert_eq!(out(&mut nat, 301 * S, "ip 10.0.1.77 > 203.0.113.1 / udp 7 > 9"), Err(Cause::NoPort));
+    let again = port(&out(&mut nat, 422 * S, "ip 10.0.1.77 > 203.0.113.1 / udp 7 > 9").unwrap());
     assert!(given.contains(&again));
+    // Where its owner decides who may send, it is free at once.
+    let mut nat = self::nat("translate 10.0.1.0/24 to 192.0.2.1 ports 2000-2000\nfilter address-dependent");
+    for n in 0..3 {
+        out(&mut nat, n * 301 * S, &format!("ip 10.0.1.{n} > 203.0.113.1 / udp 7 > 9")).unwrap();
+    }
 }
 
 #[test]
@@ -783,7 +786,7 @@ fn split_hairpins_show_the_addresses_of_hosts_in_between() {
         let mut ip = packet(line);
         let mut ahead = Vec::new();
         nat.look_ahead([&ip[..]].into_iter(), false, &mut ahead);
-        let Outcome::Hairpin(number) = nat.arriving(0, &mut ip, &ahead[0]) else { panic!("{line}") };
+        let Outcome::Hairpin(number) = nat.arriving(0, &mut ip, &ahead[0], false) else { panic!("{line}") };
         check(&ip);
         let seen = ends(&ip);
         assert_eq!(nat.leaving_inside(&mut ip, number), Outcome::Translated);
@@ -807,4 +810,162 @@ fn split_hairpins_show_the_addresses_of_hosts_in_between() {
     );
     let mut ip = packet("ip 10.0.1.5 > 10.0.1.20 / tcp 4000 > 8080");
     assert_eq!(nat.leaving_inside(&mut ip, 77), Outcome::Unchanged);
+}
+
+#[test]
+fn outsiders_have_no_inside_addresses() {
+    let text = "translate 10.0.1.0/24 to 192.0.2.1\nstatic 10.0.3.9 to 192.0.2.9\nforward tcp 80 on 192.0.2.1 to 10.0.1.20\n\
+                exempt 10.0.1.0/24 to 10.9.0.0/16";
+    let mut nat = nat(text);
+    let mut from_outside = |line: &str| {
+        let mut ip = packet(line);
+        let mut ahead = Vec::new();
+        nat.look_ahead([&ip[..]].into_iter(), false, &mut ahead);
+        let outcome = nat.arriving(0, &mut ip, &ahead[0], true);
+        (outcome, nat.len())
+    };
+    for line in [
+        "ip 10.0.1.5 > 192.0.2.1 / tcp 4000 > 80 flags S",
+        "ip 10.0.3.9 > 192.0.2.1 / tcp 4000 > 80 flags S",
+        "ip 203.0.113.1 > 10.0.1.5 / udp 1 > 161",
+        "ip 203.0.113.1 > 10.0.3.9 / udp 1 > 161",
+        "ip 10.0.1.5 > 203.0.113.1 / udp 1 > 161",
+    ] {
+        assert_eq!(from_outside(line), (Outcome::Drop(Cause::Spoofed), 0), "{line}");
+    }
+    for line in ["ip 10.9.1.1 > 10.0.1.5 / udp 1 > 161", "ip 203.0.113.1 > 10.7.1.5 / udp 1 > 161"] {
+        assert_eq!(from_outside(line), (Outcome::Unchanged, 0), "{line}");
+    }
+}
+
+#[test]
+fn a_server_behind_a_forward_keeps_its_outside_port() {
+    let mut nat = nat(
+        "translate 10.0.1.0/24 to 192.0.2.1\nforward udp 5000 to 10.0.1.21 port 6000\nforward tcp 25 to 10.7.0.9",
+    );
+    // What it sends first has that port, and the answer comes in.
+    assert_eq!(
+        out(&mut nat, 0, "ip 10.0.1.21 > 203.0.113.1 / udp 6000 > 9000").unwrap(),
+        "192.0.2.1:5000 > 203.0.113.1:9000"
+    );
+    let answer = "ip 203.0.113.1 > 192.0.2.1 / udp 9000 > 5000";
+    assert_eq!(come(&mut nat, 0, answer).unwrap(), "203.0.113.1:9000 > 10.0.1.21:6000");
+    // Also one that nothing translates.
+    assert_eq!(
+        out(&mut nat, 0, "ip 10.7.0.9 > 203.0.113.1 / tcp 25 > 9 flags SA").unwrap(),
+        "192.0.2.1:25 > 203.0.113.1:9"
+    );
+    assert_eq!((nat.len(), nat.mappings()), (2, 0));
+    // Two outside ports for one inside: the peer decides which of them it uses.
+    let mut nat = self::nat(
+        "forward udp 80 on 192.0.2.1 to 10.0.1.21\nforward udp 81 on 192.0.2.1 to 10.0.1.21 port 80",
+    );
+    for port in [80, 81, 80] {
+        come(&mut nat, 0, &format!("ip 203.0.113.1 > 192.0.2.1 / udp 9 > {port}")).unwrap();
+        let answer = out(&mut nat, 0, "ip 10.0.1.21 > 203.0.113.1 / udp 80 > 9").unwrap();
+        assert_eq!(answer, format!("192.0.2.1:{port} > 203.0.113.1:9"));
+        assert_eq!(nat.len(), 1);
+    }
+}
+
+#[test]
+fn forwards_have_half_of_the_sessions_at_most() {
+    let mut nat = nat(&format!("{HOME}\nsessions 40\nforward udp 53 to 10.0.1.20"));
+    for n in 0..100 {
+        let query = format!("ip 198.51.100.{n} > 192.0.2.1 / udp 9 > 53");
+        come(&mut nat, 0, &query).unwrap();
+        out(&mut nat, 0, &format!("ip 10.0.1.20 > 198.51.100.{n} / udp 53 > 9")).unwrap();
+        assert!(nat.len() <= 20);
+    }
+    for n in 0..20 {
+        let found = out(&mut nat, 0, &format!("ip 10.0.1.5 > 203.0.113.{n} / udp 7 > 9")).unwrap();
+        come(&mut nat, 0, &format!("ip 203.0.113.{n} > 192.0.2.1 / udp 9 > {}", port(&found))).unwrap();
+    }
+    assert_eq!(nat.len(), 40);
+    // And they give way: answers of a server do not make them more than that.
+    out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.77 / udp 7 > 9").unwrap();
+    assert_eq!((nat.len(), nat.of_forwards), (40, 19));
+}
+
+#[test]
+fn ports_of_programs_of_the_router_are_kept() {
+    let mut nat = nat("translate 10.0.1.0/24 to 192.0.2.1 ports 2000-2009");
+    nat.reserve_own((2000, 2007));
+    for n in 0..2 {
+        assert!(
+            port(&out(&mut nat, 0, &format!("ip 10.0.1.{n} > 203.0.113.1 / udp 7 > 9")).unwrap()) >= 2008
+        );
+    }
+    assert_eq!(out(&mut nat, 0, "ip 10.0.1.9 > 203.0.113.1 / udp 7 > 9"), Err(Cause::NoPort));
+    assert_eq!(
+        come(&mut nat, 0, "ip 203.0.113.1 > 192.0.2.1 / udp 9 > 2003").unwrap(),
+        "203.0.113.1:9 > 192.0.2.1:2003"
+    );
+    // They stay so with other statements.
+    nat.replace(policy("translate 10.0.1.0/24 to 192.0.2.1 ports 2000-2008"), &[address("192.0.2.1")], 1);
+    assert_eq!(nat.len(), nat.sessions().filter(|s| s.outside.1 == 2008).count());
+    assert_eq!(out(&mut nat, 0, "ip 10.0.1.9 > 203.0.113.1 / udp 7 > 9"), Err(Cause::NoPort));
+}
+
+#[test]
+fn a_refusal_leaves_by_the_mapping_alone() {
+    let mut nat = nat(HOME);
+    let outside = port(&out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.1 / tcp 4000 > 80 flags S").unwrap());
+    come(&mut nat, 0, &format!("ip 198.51.100.1 > 192.0.2.1 / tcp 9 > {outside} flags S")).unwrap();
+    let reset = out(&mut nat, 0, "ip 10.0.1.5 > 198.51.100.1 / tcp 4000 > 9 flags RA").unwrap();
+    assert_eq!((reset, nat.len()), (format!("192.0.2.1:{outside} > 198.51.100.1:9"), 1));
+}
+
+#[test]
+fn adoption_gives_only_what_the_new_policy_would() {
+    // To blocks that do not fill the range, and to a range that ends elsewhere.
+    for new in [
+        "translate 10.0.1.0/24 to 192.0.2.1 block 1000",
+        "translate 10.0.1.0/24 to 192.0.2.1 ports 1024-30000 block 64",
+        "translate 10.0.1.0/24 to 192.0.2.1 deterministic",
+        "translate 10.0.1.0/24 to 192.0.2.1\nexempt 10.0.1.0/24 to 203.0.113.0/28",
+        "static 10.0.1.0/28 to 198.51.100.0/28\ntranslate 10.0.1.0/24 to 192.0.2.1",
+    ] {
+        let mut nat = nat(HOME);
+        for n in 0..600 {
+            let (host, peer, port) = (n % 50, n % 40, 1000 + n);
+            out(&mut nat, 0, &format!("ip 10.0.1.{host} > 203.0.113.{peer} / udp {port} > 9")).unwrap();
+        }
+        nat.replace(policy(new), &[address("192.0.2.1")], 1);
+        consistent(&nat);
+        let (policy, sessions) = (Arc::clone(nat.policy()), nat.sessions().collect::<Vec<_>>());
+        for session in sessions {
+            let [inside, peer] = [session.inside.0, session.peer.0].map(u32::from);
+            let one = &policy.translations[policy.translation(inside).unwrap()];
+            let last = match one.allocation {
+                Allocation::Blocks { size, .. } => {
+                    one.ports.0 + (one.width() / u32::from(size) * u32::from(size) - 1) as u16
+                }
+                _ => one.ports.1,
+            };
+            assert!(one.ports.0 <= session.outside.1 && session.outside.1 <= last, "{new}: {session:?}");
+            assert!(
+                !policy.is_exempt(inside, peer) && policy.static_outside(inside).is_none(),
+                "{new}: {session:?}"
+            );
+            if let Some((outside, ports)) =
+                one.determined(inside).filter(|_| one.allocation == Allocation::Deterministic)
+            {
+                assert!(
+                    u32::from(session.outside.0) == outside
+                        && ports.0 <= session.outside.1
+                        && session.outside.1 <= ports.1
+                );
+            }
+        }
+        for host in 0..50 {
+            let _ = out(&mut nat, 0, &format!("ip 10.0.1.{host} > 203.0.113.1 / udp 1 > 9"));
+        }
+        nat.reap(u64::MAX, 100_000);
+        assert_eq!((nat.len(), nat.mappings(), nat.subscribers().count()), (0, 0, 0));
+    }
+    // A remark in the file changes nothing.
+    let mut nat = nat(HOME);
+    out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.1 / udp 1 > 9").unwrap();
+    assert!(nat.policy().gives_as(&policy(&format!("# a remark\n\n{HOME} # and one more"))));
 }

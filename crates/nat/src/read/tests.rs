@@ -78,6 +78,15 @@ fn ports_of_deterministic_translations_do_not_overlap() {
         assert!(all[..n].iter().all(|(other, p)| other != outside || p.1 < ports.0 || ports.1 < p.0));
     }
     assert_eq!(one.determined(address("100.64.1.0")), None);
+    // And back.
+    for (n, (outside, ports)) in all.iter().enumerate() {
+        for port in [ports.0, ports.1] {
+            assert_eq!(one.undetermined(*outside, port), Some(address("100.64.0.0") + n as u32));
+        }
+    }
+    assert_eq!(one.undetermined(address("192.0.2.1"), 1023), None);
+    assert_eq!(one.undetermined(address("192.0.2.1"), 65535), None);
+    assert_eq!(one.undetermined(address("192.0.2.9"), 2000), None);
 }
 
 #[test]
@@ -158,6 +167,22 @@ fn mistakes_have_a_place_and_a_remedy() {
         (
             "static 10.0.0.1 to 192.0.2.1\nforward tcp 85 on 192.0.2.1 to 10.0.0.2",
             "2: the outside address is an inside one's own; use another",
+        ),
+        ("translate 0.0.0.0/0 to 192.0.2.1", "1: 192.0.2.1 is inside and outside; an address is on one side"),
+        ("static 192.0.2.0/24 to 192.0.2.0/24", "1: 192.0.2.0-192.0.2.255 is inside and outside; an"),
+        (
+            "filter address-dependent\nfilter endpoint-independent",
+            "2: 'filter' is given twice; leave one out",
+        ),
+        ("timeout udp 1m\ntimeout udp 2m", "2: 'timeout udp' is given twice; leave one out"),
+        ("sessions 5\nsessions 5", "2: 'sessions' is given twice; leave one out"),
+        (
+            "translate 10.0.0.0/24 to 192.0.2.1 deterministic\nforward tcp 8080 to 10.0.0.1",
+            "2: an outside port is in a block of a translation; forward another one",
+        ),
+        (
+            "forward tcp 1-40000 on 192.0.2.1 to 10.0.0.1\nforward udp 1-40000 on 192.0.2.1 to 10.0.0.1",
+            "2: forwards of more than 65536 ports; use `static`",
         ),
         ("translate \"10.0.0.0/8 to x", "1: the quote does not end; write \" at the end"),
     ];
