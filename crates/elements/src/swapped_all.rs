@@ -151,6 +151,7 @@ const GOES_ON_ELSEWHERE: &[&str] = &[
     "KernelTun",
     "MemoryPort",
     "MulticastSnooping",
+    "NAT44",
     "PollDevice",
     "RSTP",
     "RouteFeed",

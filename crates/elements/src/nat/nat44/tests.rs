@@ -1,1 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
+use packet::Packet;
+
+use super::*;
+use crate::io::testing::Temp;
+use crate::testing::{Rig, Run};
+
+const STATEMENTS: &str = "translate 10.0.1.0/24 to 192.0.2.1 ports 5000-5003\n\
+    forward tcp 80 to 10.0.1.20 port 8080\nstatic 10.0.3.9 to 192.0.2.9\n";
+
+/// A packet that came by the link of this paint.
+fn packet(paint: u8, headers: &str) -> Packet {
+    let bytes = wire::compose::compose(headers).unwrap().bytes;
+    let mut packet = Packet::copy_of(&bytes).unwrap();
+    packet.set_network(0, 20);
+    packet.set_paint(paint);
+    packet
+}
+
+/// Input 0 for what arrives, 1 for what leaves by the outside link, whose paint is 1; output 2 for what has no room.
+fn text(file: &str, more: &str) -> String {
+    format!(
+        "nat :: NAT44({file}, OWN 192.0.2.1, OUTSIDE 1{more}); i0 :: TestIn -> nat -> o0 :: TestOut; \
+         i1 :: TestIn -> [1]nat; nat[1] -> o1 :: TestOut; nat[2] -> o2 :: TestOut;"
+    )
+}
+
+const ASKS: &str = "ip 10.0.1.2 to 203.0.113.1 / udp 1000 to 53";
+
+/// Source and destination with their ports.
+fn ends(bytes: &[u8]) -> String {
+    let address = |at: usize| Ipv4Addr::from(*bytes[at..].first_chunk::<4>().unwrap());
+    let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    format!("{}:{} {}:{}", address(12), port(20), address(16), port(22))
+}
+
+fn sent(run: &Run, output: &str) -> Vec<String> {
+    run.bytes(output).iter().map(|bytes| ends(bytes)).collect()
+}
+
+/// The outside port of what has left.
+fn port(ends: &str) -> u16 {
+    ends.split(' ').next().unwrap().rsplit_once(':').unwrap().1.parse().unwrap()
+}
+
+#[test]
+fn packets_get_addresses() {
+    let files = Temp::new();
+    let run = Rig::text(&text(&files.file("nat", STATEMENTS), "")).ready();
+    run.give("i1", vec![packet(2, ASKS), packet(2, "ip 10.0.3.9 to 203.0.113.1 / udp 1 to 2")]);
+    let run = run.again();
+    let left = sent(&run, "o1");
+    let outside = port(&left[0]);
+    assert_eq!(left, [format!("192.0.2.1:{outside} 203.0.113.1:53"), "192.0.2.9:1 203.0.113.1:2".to_owned()]);
+    run.give(
+        "i0",
+        vec![
+            packet(1, &format!("ip 203.0.113.1 to 192.0.2.1 / udp 53 to {outside}")),
+            packet(1, "ip 203.0.113.1 to 192.0.2.1 / tcp 9 to 80 flags S"),
+            packet(1, "ip 203.0.113.1 to 198.51.100.1 / udp 1 to 2"),
+            packet(2, "ip 10.0.1.2 to 192.0.2.1 / tcp 9 to 80 flags S"),
+        ],
+    );
+    let mut run = run.again();
+    let arrived = run.out("o0");
+    let found: Vec<String> = arrived.iter().map(|packet| ends(packet.network().unwrap())).collect();
+    let hairpin = port(&found[3]);
+    assert_eq!(
+        found,
+        [
+            "203.0.113.1:53 10.0.1.2:1000",
+            "203.0.113.1:9 10.0.1.20:8080",
+            "203.0.113.1:1 198.51.100.1:2",
+            &format!("192.0.2.1:{hairpin} 10.0.1.20:8080")
+        ]
+    );
+    assert_eq!(arrived[0].dst_ip(), [10, 0, 1, 2]);
+    // What there is.
+    assert_eq!((run.read("nat.nsessions").as_str(), run.read("nat.nmappings").as_str()), ("4", "2"));
+    assert_eq!(
+        run.read("nat.statements"),
+        "1 1 2 2 translate 10.0.1.0/24 to 192.0.2.1 ports 5000-5003\n2 0 0 0 forward tcp 80 to 10.0.1.20 port 8080\n\
+         3 0 0 0 static 10.0.3.9 to 192.0.2.9\n"
+    );
+    assert_eq!(run.read("nat.subscribers"), "10.0.1.2 192.0.2.1 1 2 1 1 0\n");
+    let sessions = run.read("nat.sessions");
+    let udp = format!("udp 10.0.1.2 1000 192.0.2.1 {outside} 203.0.113.1 53 open 1 28 1 28 ");
+    assert!(sessions.starts_with("-\n") && sessions.contains(&udp), "{sessions}");
+    assert_eq!(run.read_with("nat.owner", &format!("udp 192.0.2.1 {outside}")), "10.0.1.2 1000");
+    assert_eq!(run.read_with("nat.owner", "tcp 192.0.2.1 80"), "10.0.1.20 8080");
+    assert_eq!(run.read_with("nat.owner", "tcp 192.0.2.1 81"), "");
+    for wrong in ["", "nobody", "10.0.0.1 x", "10.0.0.1 1 10.0.0.2", "10.0.0.1 70000"] {
+        assert!(run.write("nat.end", wrong).is_err(), "{wrong}");
+    }
+    run.write("nat.end", "udp 10.0.1.2 1000 203.0.113.1 53").unwrap();
+    assert_eq!(run.read("nat.nsessions"), "3");
+    run.write("nat.end", "10.0.1.20").unwrap();
+    assert_eq!(run.read("nat.nsessions"), "1");
+    run.write("nat.end", "all").unwrap();
+    assert_eq!((run.read("nat.nsessions").as_str(), run.read("nat.nmappings").as_str()), ("0", "0"));
+}
+
+#[test]
+fn every_drop_has_its_reason() {
+    let files = Temp::new();
+    let statements = "translate 10.0.1.0/30 to 192.0.2.2 ports 5000-5000 max-sessions 2\n\
+        translate 10.0.2.0/24 to 192.0.2.3\nfilter address-and-port-dependent\nsessions 3";
+    let drops = |inputs: &[(&str, u8, &str)]| {
+        let run = Rig::text(&text(&files.file("nat", statements), "")).burst(1).ready();
+        let mut run = run;
+        for (input, paint, headers) in inputs {
+            run.give(input, vec![packet(*paint, headers)]);
+            run = run.again();
+        }
+        (
+            run.drops("nat"),
+            run.out("o2").iter().map(|p| p.anno_u8(anno::ICMP_PARAM_PROBLEM)).collect::<Vec<_>>(),
+        )
+    };
+    let none = Vec::<u8>::new();
+    assert_eq!(
+        drops(&[("i0", 1, "ip 203.0.113.1 to 192.0.2.2 / udp 1 to 2")]),
+        (vec![(Reason::NoMapping, 1)], none.clone())
+    );
+    assert_eq!(
+        drops(&[("i0", 1, "ip 10.0.1.1 to 192.0.2.2 / udp 1 to 2")]),
+        (vec![(Reason::ReversePath, 1)], none.clone())
+    );
+    let later = "ip 10.0.1.1 to 203.0.113.1 offset 800 / udp 1 to 2";
+    assert_eq!(drops(&[("i1", 2, later)]), (vec![(Reason::Unreassembled, 1)], none.clone()));
+    let short = "ip 10.0.1.1 to 203.0.113.1 proto 6 / payload 5";
+    assert_eq!(drops(&[("i1", 2, short)]), (vec![(Reason::BadLength, 1)], none.clone()));
+    let one = ("i1", 2, "ip 10.0.1.1 to 203.0.113.1 / udp 1 to 2");
+    let stranger = ("i0", 1, "ip 203.0.113.9 to 192.0.2.2 / udp 1 to 5000");
+    assert_eq!(drops(&[one, stranger]), (vec![(Reason::MappingFiltered, 1)], none));
+    // For these the sender gets an error: no free port, no room in the table, and no more for this host.
+    let other = ("i1", 2, "ip 10.0.1.2 to 203.0.113.1 / udp 1 to 2");
+    assert_eq!(drops(&[one, other]), (vec![], vec![13]));
+    let more = [1, 2, 3].map(|n| format!("ip 10.0.1.1 to 203.0.113.{n} / udp 1 to 2"));
+    let more: Vec<_> = more.iter().map(|headers| ("i1", 2, headers.as_str())).collect();
+    assert_eq!(drops(&more), (vec![], vec![13]));
+    // Without that output they are drops, too.
+    let two = |statements: &str, packets: &[&str]| {
+        let file = files.file("two", statements);
+        let run = Rig::text(&format!(
+            "nat :: NAT44({file}); nat -> Discard; i1 :: TestIn -> [1]nat; i2 :: TestIn -> nat; nat[1] -> o1 :: TestOut;"
+        ));
+        let mut run = run.ready();
+        for headers in packets {
+            run.give("i1", vec![packet(2, headers)]);
+            run = run.again();
+            // The answer, so that both sides have agreed.
+            for bytes in run.bytes("o1") {
+                let left = ends(&bytes);
+                let ends: Vec<&str> = left.split([' ', ':']).collect();
+                let [a, p, b, q] = ends[..] else { panic!("{left}") };
+                run.give("i2", vec![packet(1, &format!("ip {b} to {a} / udp {q} to {p}"))]);
+                run = run.again();
+            }
+        }
+        run.drops("nat")
+    };
+    let hosts = [1, 2].map(|n| format!("ip 10.0.1.{n} to 203.0.113.1 / udp 1 to 2"));
+    let hosts = hosts.each_ref().map(String::as_str);
+    assert_eq!(
+        two("translate 10.0.1.0/24 to 192.0.2.2\nsessions 1", &hosts),
+        [(Reason::MappingTableFull, 1)]
+    );
+    assert_eq!(two("translate 10.0.1.0/24 to 192.0.2.2 ports 5000-5000", &hosts), [(Reason::NoFreePort, 1)]);
+    let hosts = [hosts[0], "ip 10.0.1.1 to 203.0.113.2 / udp 1 to 2"];
+    assert_eq!(
+        two("translate 10.0.1.0/24 to 192.0.2.2 max-sessions 1", &hosts),
+        [(Reason::SubscriberLimit, 1)]
+    );
+}
+
+#[test]
+fn statements_change_and_sessions_stay() {
+    let files = Temp::new();
+    let file = files.file("nat", STATEMENTS);
+    let run = Rig::text(&text(&file, "")).ready();
+    run.give("i1", vec![packet(2, ASKS)]);
+    let mut run = run.again();
+    let outside = port(&sent(&run, "o1")[0]);
+    let wrong = files.file("wrong", format!("{STATEMENTS}translat 10.0.0.0/8 to 192.0.2.1"));
+    let said = run.write("nat.load", &wrong).unwrap_err().to_string();
+    assert!(said.contains("wrong:4: unknown statement 'translat'"), "{said}");
+    assert!(run.write("nat.load", &files.path("none")).unwrap_err().to_string().contains("cannot read"));
+    files.file("nat", "translate 10.0.0.0/16 to 192.0.2.1-192.0.2.4");
+    run.write("nat.load", "").unwrap();
+    let answer = format!("ip 203.0.113.1 to 192.0.2.1 / udp 53 to {outside}");
+    run.give("i0", vec![packet(1, &answer)]);
+    let mut run = run.again();
+    assert_eq!(sent(&run, "o0"), ["203.0.113.1:53 10.0.1.2:1000"]);
+    // Through a swap, with other arguments.
+    let new = text(&files.file("other", "translate 10.0.1.0/28 to 192.0.2.1"), ", RESERVED 7000-7009");
+    run.swap(&new).unwrap();
+    run.give("i0", vec![packet(1, &answer)]);
+    let mut run = run.again();
+    assert_eq!(sent(&run, "o0"), ["203.0.113.1:53 10.0.1.2:1000"]);
+    // One that keeps its port from hosts ends it.
+    run.swap(&text(&files.path("other"), ", RESERVED 5000-5003")).unwrap();
+    assert_eq!(run.read("nat.nsessions"), "0");
+}
+
+#[test]
+fn mistakes_are_errors() {
+    let files = Temp::new();
+    let file = files.file("nat", STATEMENTS);
+    let errors = |arguments: &str, ports: (usize, usize)| {
+        let inputs: String = (0..ports.0).map(|n| format!("Idle -> [{n}]nat; ")).collect();
+        let outputs: String = (0..ports.1).map(|n| format!("nat[{n}] -> Discard; ")).collect();
+        Rig::text(&format!("nat :: NAT44({arguments}); {inputs}{outputs}")).errors()
+    };
+    assert_eq!(errors(&file, (2, 2)), Vec::<String>::new());
+    assert_eq!(errors(&file, (2, 4)), ["nat: with 2 inputs there should be 2 outputs, or 3, not 4"]);
+    assert_eq!(
+        errors(&format!("{file}, HAIRPINS 1"), (2, 2)),
+        ["nat: HAIRPINS 1 leaves no input for packets that leave by outside links"]
+    );
+    for (arguments, said) in [
+        ("/nowhere", "cannot read '/nowhere'"),
+        (&format!("{file}, RESERVED 9-5"), "PORT[-PORT] ..., ports or ranges of ports"),
+        (&format!("{file}, OUTSIDE eth0"), "PAINT ..., paints from 0 to 255"),
+        (&format!("{file}, OWN here"), "OWN"),
+    ] {
+        let found = errors(arguments, (2, 2));
+        assert!(found.len() == 1 && found[0].contains(said), "{found:?}");
+    }
+    let two = files.file("two", format!("{STATEMENTS}translat\nstatic 10.0.0.1\n"));
+    assert_eq!(errors(&two, (2, 2)).len(), 2);
+}
+
+#[test]
+fn a_batch_is_translated_as_its_packets_are() {
+    let files = Temp::new();
+    let text = text(&files.file("nat", "translate 10.0.1.0/24 to 192.0.2.2 deterministic ports 1024-1279\nforward tcp 80 on 192.0.2.9 to 10.0.1.20\nsessions 6"), "");
+    let run = |burst: usize| {
+        let run = Rig::text(&text).burst(burst).ready();
+        let leaving = [
+            "ip 10.0.1.2 to 203.0.113.1 / udp 1000 to 53",
+            "ip 10.0.1.2 to 203.0.113.1 / udp 1000 to 53",
+            "ip 10.0.1.2 to 203.0.113.2 / udp 1000 to 53",
+            "ip 10.0.1.2 to 203.0.113.2 / udp 1001 to 53",
+            "ip 10.0.1.3 to 203.0.113.2 / tcp 1 to 2 flags S",
+            "ip 10.0.1.20 to 203.0.113.2 / tcp 80 to 2 flags SA",
+            "ip 10.9.1.3 to 203.0.113.2 / tcp 1 to 2 flags S",
+        ];
+        run.give("i1", leaving.iter().chain(&leaving).map(|headers| packet(2, headers)).collect());
+        let run = run.again();
+        let arriving = [
+            "ip 203.0.113.1 to 192.0.2.2 / udp 53 to 1026",
+            "ip 203.0.113.7 to 192.0.2.9 / tcp 7 to 80 flags S",
+            "ip 203.0.113.7 to 192.0.2.9 / tcp 7 to 81 flags S",
+            "ip 203.0.113.2 to 192.0.2.2 / tcp 2 to 1027 flags SA",
+            "ip 10.0.1.3 to 192.0.2.2 / udp 2 to 1026",
+        ];
+        run.give("i0", arriving.iter().chain(&arriving).map(|headers| packet(1, headers)).collect());
+        let run = run.again();
+        (["o0", "o1", "o2"].map(|output| run.bytes(output)), run.drops("nat"))
+    };
+    let one = run(1);
+    assert_eq!(one, run(32));
+    assert!(
+        one.0[0].len() >= 6 && one.0[1].len() == 12 && one.0[2].len() == 2 && !one.1.is_empty(),
+        "{one:?}"
+    );
+}
