@@ -52,10 +52,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &["client", "element", "engine", "lang", "packet", "ports", "profile", "report", "sync", "wire"],
     ),
     ("top", &["client", "engine", "icc", "stats"]),
-    (
-        "conf",
-        &["element", "elements", "engine", "esp", "ipsec", "lang", "nat", "report", "wire", "wireguard"],
-    ),
+    ("conf", &["element", "elements", "engine", "esp", "ipsec", "lang", "report", "wire", "wireguard"]),
     (
         "harness",
         &[

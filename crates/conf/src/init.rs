@@ -2,7 +2,6 @@
 //! Complete, commented configurations for named interfaces, as `junctor init` writes them.
 
 pub mod ipsec;
-mod nat;
 pub mod present;
 pub mod wireguard;
 
@@ -10,6 +9,7 @@ use std::fmt::Write as _;
 
 use element::interfaces;
 use elements::compound::arguments::{interface_mtu, is_interface_name};
+use elements::compound::nat::{Source, Translation};
 use elements::compound::router::{AddHop, Address, Interface, Router, repeated};
 use elements::compound::{ipv4, ipv6};
 
@@ -91,8 +91,8 @@ pub struct Kernel {
     pub vrfs: Vec<String>,
     /// The file of rules by which packets may pass.
     pub firewall: Option<String>,
-    /// The file of statements by which addresses are translated.
-    pub nat: Option<String>,
+    /// The statements by which addresses are translated.
+    pub nat: Option<Source>,
     /// The interfaces that lead outside; by default those of default routes.
     pub outside: Vec<String>,
 }
@@ -161,10 +161,12 @@ pub fn described(
     }
     let knows_one_table = router.vrfs.is_empty() && !router.mpls && router.ipsec.is_none();
     if kernel.nat.is_some() && !knows_one_table {
-        return Err("--nat does not go together with --mpls, --ipsec or --vrf".to_owned());
+        return Err("address translation does not go together with --mpls, --ipsec or --vrf".to_owned());
     }
-    if let Some(file) = kernel.nat {
-        router.nat = Some(nat::translation(&router, file, &kernel.outside)?);
+    if let Some(source) = kernel.nat {
+        let file = if let Source::File(file) = &source { format!("{file}: ") } else { String::new() };
+        let translation = Translation::new(&router, source, &kernel.outside);
+        router.nat = Some(translation.map_err(|why| format!("{file}{why}"))?);
     }
     Ok(router)
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use conf::init;
 use elements::compound::arguments::is_interface_name;
+use elements::compound::nat::Source;
 
 use crate::outcome;
 
@@ -17,6 +18,7 @@ use crate::outcome;
   junctor init router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24,2001:db8:1::1/64 --default fe80::9%eth1
   junctor init router eth0=10.0.0.1/24 eth1=10.0.0.1/24 eth2=10.0.1.1/24 eth3=10.0.1.1/24 --vrf red=eth0,eth2 --vrf blue=eth1,eth3
   junctor init router eth0=192.0.2.1/24 eth1=10.0.1.1/24 --default 192.0.2.254 --nat office.nat > gateway.click
+  junctor init nat eth0=192.0.2.1/24 eth1=10.0.1.1/24 --default 192.0.2.254 > gateway.click
   junctor init ipsec eth0=192.0.2.1/24 eth1=10.1.0.1/16 --peer 192.0.2.2 --remote 10.2.0.0/16 > gateway.click
   junctor init wireguard --peer 'PUBLICKEY endpoint 192.0.2.2:51820 allowed-ips 10.2.0.0/16' > wg0.conf
   junctor init bridge eth0 eth1 eth2 > bridge.click
@@ -77,6 +79,38 @@ enum What {
         #[arg(long, value_name = "IF", requires = "nat")]
         outside: Vec<String>,
     },
+    /// A gateway that translates addresses: inside networks share the address of the outside interface.
+    #[command(after_help = "Examples:
+  junctor init nat eth0=192.0.2.1/24 eth1=10.0.1.1/24 --default 192.0.2.254 > gateway.click
+  junctor init nat eth0=192.0.2.1/24 eth1=10.0.1.1/24 --default 192.0.2.254 --statement 'translate 10.0.1.0/24 to 192.0.2.1' --statement 'forward tcp https to 10.0.1.20' > gateway.click
+
+A file of statements can be changed while the router runs: see 'junctor init router --nat' and 'junctor nat'.")]
+    Nat {
+        /// Interfaces with addresses and prefix lengths, as 'init router' has them.
+        #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN[,...][,mtu=BYTES]")]
+        interfaces: Vec<String>,
+        /// Next hop for all other destinations; its interface leads outside.
+        #[arg(long, value_name = "ADDRESS")]
+        default: Vec<String>,
+        /// Further routes, as 192.168.0.0/16=10.0.1.2; may be repeated.
+        #[arg(long, value_name = "PREFIX=NEXTHOP[|NEXTHOP...]")]
+        route: Vec<String>,
+        /// An interface that leads outside, in place of that of the default route; may be repeated.
+        #[arg(long, value_name = "IF")]
+        outside: Vec<String>,
+        /// What becomes of addresses, as 'junctor elements NAT44' says; may be repeated.
+        #[arg(long, value_name = "TEXT")]
+        statement: Vec<String>,
+        /// Let only those connections pass that the rules of this file accept: see 'junctor firewall'.
+        #[arg(long, value_name = "FILE")]
+        firewall: Option<String>,
+        /// Let this host's kernel answer what is for the router and all exceptions, on a tap for each interface.
+        #[arg(long)]
+        host: bool,
+        /// The network namespace of those taps.
+        #[arg(long, value_name = "NAME", requires = "host")]
+        netns: Option<String>,
+    },
     /// An IPsec gateway: a router that joins networks by a tunnel, with new keys, and the commands for Linux at the other end.
     Ipsec(Gateway),
     /// A file for a WireGuard element, in the form of 'wg setconf', with a fresh private key.
@@ -128,13 +162,25 @@ pub(crate) fn main(args: &Args) -> u8 {
                         ipsec: *ipsec,
                         vrfs: vrf.clone(),
                         firewall: firewall.clone(),
-                        nat: nat.clone(),
+                        nat: nat.clone().map(Source::File),
                         outside: outside.clone(),
                     };
                     init::present::with_addresses(interfaces)
                         .and_then(|interfaces| init::router(&interfaces, default, route, kernel))
                 }
             }
+        }
+        What::Nat { interfaces, default, route, outside, statement, firewall, host, netns } => {
+            let kernel = init::Kernel {
+                answers: *host,
+                netns: netns.clone(),
+                firewall: firewall.clone(),
+                nat: Some(Source::Statements(statement.clone())),
+                outside: outside.clone(),
+                ..init::Kernel::default()
+            };
+            init::present::with_addresses(interfaces)
+                .and_then(|interfaces| init::router(&interfaces, default, route, kernel))
         }
         What::Ipsec(args) => init::ipsec::gateway(&args.into()),
         What::WireGuard(args) => init::wireguard::device(&args.into()),

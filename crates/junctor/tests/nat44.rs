@@ -411,3 +411,60 @@ fn routers_of_every_kind_have_a_sound_text() {
         );
     }
 }
+
+#[test]
+fn gateways_stand_in_one_text() {
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("g.click").display().to_string();
+    let interfaces = ["d0=192.0.2.1/24", "d1=10.0.1.1/24", "d2=10.0.2.1/24"];
+    let forward =
+        ["--statement", "translate 10.0.0.0/8 to 192.0.2.1", "--statement", "forward tcp 80 to 10.0.1.20"];
+    for (more, said) in [
+        (&[][..], "STATEMENT \"translate 10.0.1.0/24,10.0.2.0/24 to 192.0.2.1\", "),
+        (&forward, "STATEMENT forward tcp 80 to 10.0.1.20, "),
+        (&["--host"], "RESERVED 32768-60999"),
+        (&["--outside", "d1"], "STATEMENT \"translate 192.0.2.0/24,10.0.2.0/24 to 10.0.1.1\", "),
+    ] {
+        let command = [&["init", "nat", "--default", "192.0.2.254"], &interfaces[..], more].concat();
+        let made = Command::new(JUNCTOR).args(&command).output().unwrap();
+        let text = String::from_utf8(made.stdout).unwrap();
+        assert!(text.contains(said), "{command:?}: {text}");
+        std::fs::write(&path, text).unwrap();
+        let checked = Command::new(JUNCTOR).args(["check", &path]).output().unwrap();
+        assert!(checked.status.success() && checked.stderr.is_empty(), "{command:?}: {checked:?}");
+    }
+    let own = "192.0.2.1/24 ETHER 2:0:0:0:0:1, d1 10.0.1.1/24 ETHER 2:0:0:0:0:2";
+    for (arguments, said) in [
+        ("ROUTE 0.0.0.0/0 192.0.2.254", ""),
+        (
+            "OUTSIDE d0, STATEMENT \"translate 10.0.1.0/24,10.0.2.0/24 to 192.0.2.1\", STATEMENT static 10.0.3.1 to 192.0.2.9",
+            "",
+        ),
+        ("OUTSIDE d0, NAT /nowhere/nat", "cannot read '/nowhere/nat'"),
+        ("STATEMENT translate 10.0.1.0/24 to 192.0.2.1", "needs an outside"),
+        ("OUTSIDE d0 d7", "outside 'd7' is none of the interfaces d0, d1"),
+        ("OUTSIDE d0, OUTSIDE", "OUTSIDE says nothing"),
+        ("OUTSIDE d0, STATEMENT translat 10.0.1.0/24 to 192.0.2.1", "unknown statement 'translat'"),
+        (
+            "OUTSIDE d0, NAT f, STATEMENT translate 10.0.1.0/24 to 192.0.2.1",
+            "the statements stand in one of them",
+        ),
+        ("OUTSIDE d0, MPLS true", "does not go together with MPLS"),
+        (
+            "ROUTE 0.0.0.0/0 192.0.2.254, STATEMENT translate 10.0.1.0/24 to 192.0.2.254",
+            "another router's address",
+        ),
+        ("OUTSIDE d0, STATEMENT translate 10.0.1.0/24 to 192.0.2.255", "the broadcast address of a link"),
+    ] {
+        let text = format!("NatGateway(d0 {own}, {arguments});");
+        let checked = Command::new(JUNCTOR).args(["check", "-e", &text]).output().unwrap();
+        let found = String::from_utf8_lossy(&checked.stderr);
+        assert!(checked.status.success() == said.is_empty() && found.contains(said), "{text}: {found}");
+    }
+    let text = format!("IPRouter(d0 {own}, OUTSIDE d0);");
+    let checked = Command::new(JUNCTOR).args(["check", "-e", &text]).output().unwrap();
+    assert!(
+        String::from_utf8_lossy(&checked.stderr).contains("OUTSIDE without NAT or STATEMENT"),
+        "{checked:?}"
+    );
+}

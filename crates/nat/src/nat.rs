@@ -669,7 +669,7 @@ impl Nat {
         Ok(id)
     }
 
-    /// Counts a session that has begun.
+    /// Counts a session that has started.
     fn count(&mut self, forward: &FlowKey, mapping: Option<FlowId>, counts: bool) {
         if let Some(mapping) = mapping {
             self.mappings.get_mut(mapping).into_iter().for_each(|mapping| mapping.sessions += 1);

@@ -39,6 +39,7 @@ const GRAMMAR: Grammar = Grammar {
     mtu_min: MTU_MIN,
     interface: "an interface as `eth0 10.0.0.1/24 2001:db8::1/64`, with `MTU bytes` or `ETHER address` if need be",
     route: "a route as `ROUTE 0.0.0.0/0 10.0.0.254` or `ROUTE ::/0 fe80::9 eth0`",
+    translates: false,
 };
 
 fn write(request: &Use<'_>) -> Result<String, Vec<Fault>> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPRouter
 //!
-//! `IPRouter(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS], ... [, keywords ROUTE, MTU, QUEUE, METHOD, HOST, NETNS, FEED, BFD, IPSEC, SA, POLICY, FRAGMENT, MPLS, VRF])`
+//! `IPRouter(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS], ... [, keywords ROUTE, MTU, QUEUE, METHOD, HOST, NETNS, FEED, BFD, IPSEC, SA, POLICY, FRAGMENT, MPLS, VRF, NAT, STATEMENT, OUTSIDE])`
 //!
 //! A whole IPv4 router in one line, with any number of interfaces. It is a compound of ordinary elements, which
 //! 'junctor check --flat' prints: the same that 'junctor init router' writes. Their handlers are those of ROUTER/rt,
@@ -39,6 +39,7 @@
 //!   table 2, and interfaces in none have table 0. `ROUTE PREFIX@NAME ...` is a route of the VRF. Without `@NAME`, it is one of the named
 //!   DEVICE's VRF, or else of table 0. A next hop may be behind an interface of another VRF, if DEVICE names it: the packet leaves there.
 //!   With HOST, twins belong to the kernel's VRF NAME, whose routing table in Linux is TABLE, default 1001 for the first, 1002 for the next.
+//! * `NAT FILE`, `STATEMENT TEXT` and `OUTSIDE DEVICE` translate addresses, as NatGateway says.
 //! * `METHOD` how to open the devices, as FromDevice has it.
 //!
 //! Inside, with 0 for the first interface, 1 for the second and so on: `rt` is the routing table (StaticIPLookup), whose output 0 is the router
@@ -53,7 +54,7 @@
 //!     ROUTE 0.0.0.0/0 10.0.1.254);
 //! ```
 //!
-//! See also: IP6Router, DualRouter, StaticIPLookup, ARPQuerier, IPFragmenter, ICMPError. RFC 1812
+//! See also: IP6Router, DualRouter, NatGateway, StaticIPLookup, ARPQuerier, IPFragmenter, ICMPError. RFC 1812
 
 use lang::{Fault, Use};
 
@@ -71,6 +72,7 @@ const GRAMMAR: Grammar = Grammar {
     mtu_min: MTU_MIN,
     interface: "an interface as `eth0 10.0.0.1/24`, with `MTU bytes` or `ETHER address` if need be",
     route: "a route as `ROUTE 0.0.0.0/0 10.0.0.254` or `ROUTE 0.0.0.0/0 10.0.0.254 eth0`",
+    translates: false,
 };
 
 fn write(request: &Use<'_>) -> Result<String, Vec<Fault>> {

@@ -18,6 +18,7 @@ pub mod ipv6;
 mod mpls;
 mod multicast;
 pub mod nat;
+pub mod nat_gateway;
 mod reading;
 pub mod router;
 pub mod spread;
@@ -53,8 +54,13 @@ impl Compound {
 }
 
 /// All ready compound elements.
-pub const COMPOUNDS: &[Compound] =
-    &[dual_router::COMPOUND, ip6_router::COMPOUND, ip_router::COMPOUND, spread::COMPOUND];
+pub const COMPOUNDS: &[Compound] = &[
+    dual_router::COMPOUND,
+    ip6_router::COMPOUND,
+    ip_router::COMPOUND,
+    nat_gateway::COMPOUND,
+    spread::COMPOUND,
+];
 
 /// The ready compound elements, for [`lang::Options::templates`].
 pub fn templates() -> Vec<Template> {

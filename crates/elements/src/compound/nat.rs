@@ -2,20 +2,149 @@
 //! The part of a router's text that translates addresses: what arrives gets its inside destination before it is routed, and what leaves by an
 //! outside link gets its outside source after that.
 
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use nat::policy::{Policy, Range};
+use wire::Prefix4;
+
 use super::ipv4::ERRORS;
 use super::router::{Interface, Router};
+
+/// Where the statements are by which addresses are translated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In a file.
+    File(String),
+    /// In the configuration itself.
+    Statements(Vec<String>),
+}
 
 /// How a router translates addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Translation {
-    /// The file of statements.
-    pub file: String,
+    source: Source,
     /// The interfaces that lead outside.
-    pub outside: Vec<usize>,
+    outside: Vec<usize>,
     /// Whether the file was there.
-    pub is_there: bool,
+    is_there: bool,
     /// Outside addresses that the router answers ARP for, though they are not its own: an interface, and prefixes.
-    pub answered: Vec<(usize, Vec<String>)>,
+    answered: Vec<(usize, Vec<String>)>,
+}
+
+impl Translation {
+    /// How a router translates addresses whose interfaces and routes are known. `outside` are the interfaces that lead outside; if there is none, those of default routes.
+    /// A file is read, if it is there: the router answers ARP for outside addresses on its links. No statements: inside networks share the
+    /// first address of the outside.
+    ///
+    /// # Errors
+    /// What is wrong with the statements or the interfaces.
+    pub fn new(router: &Router, source: Source, outside: &[String]) -> Result<Translation, String> {
+        let outside = outside_of(router, outside)?;
+        let source = match source {
+            Source::Statements(none) if none.is_empty() => {
+                Source::Statements(vec![shared(router, &outside)?])
+            }
+            given => given,
+        };
+        let reading = match &source {
+            Source::File(path) if !Path::new(path).exists() => {
+                return Ok(Translation { source, outside, is_there: false, answered: Vec::new() });
+            }
+            Source::File(path) => nat::read_file(Path::new(path))?,
+            Source::Statements(all) => nat::read("STATEMENT", &all.join("\n")),
+        };
+        let Some(policy) = reading.policy else {
+            let shown = lang::render_short(&reading.diagnostics, &reading.sources);
+            return Err(shown.trim_end().to_owned());
+        };
+        let answered = on_links(router, &policy, &outside)?;
+        Ok(Translation { source, outside, is_there: true, answered })
+    }
+}
+
+/// The interfaces that lead outside.
+fn outside_of(router: &Router, named: &[String]) -> Result<Vec<usize>, String> {
+    let position = |name: &String| {
+        let found = router.interfaces.iter().position(|interface| interface.name == *name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = router.interfaces.iter().map(|i| i.name.as_str()).collect();
+            format!("outside '{name}' is none of the interfaces {}", names.join(", "))
+        })
+    };
+    let mut found: Vec<usize> = named.iter().map(position).collect::<Result<_, _>>()?;
+    if named.is_empty() {
+        let defaults = router.routes4.iter().filter(|route| route.prefix == Prefix4::DEFAULT);
+        found.extend(defaults.flat_map(|route| route.hops.iter().map(|(_, interface)| *interface)));
+    }
+    found.sort_unstable();
+    found.dedup();
+    if found.is_empty() {
+        return Err(
+            "address translation needs an outside: name its interface, or give a default route".into()
+        );
+    }
+    match found.iter().find(|i| !router.interfaces[**i].has4()) {
+        Some(i) => Err(format!("{} leads outside, but has no IPv4 address", router.interfaces[*i].name)),
+        None => Ok(found),
+    }
+}
+
+/// The statement by which inside networks share the first address of the outside.
+fn shared(router: &Router, outside: &[usize]) -> Result<String, String> {
+    let inside = router.interfaces.iter().enumerate().filter(|(i, _)| !outside.contains(i));
+    let networks: Vec<String> =
+        inside.flat_map(|(_, port)| port.four.iter().map(|(_, p)| p.to_string())).collect();
+    let address = outside.iter().find_map(|i| router.interfaces[*i].four.first()).map(|(address, _)| address);
+    match address {
+        Some(address) if !networks.is_empty() => Ok(format!("translate {} to {address}", networks.join(","))),
+        _ => Err("address translation needs an inside network and an outside address".into()),
+    }
+}
+
+/// For each outside interface the outside addresses on its networks that are not its own.
+fn on_links(
+    router: &Router,
+    policy: &Policy,
+    outside: &[usize],
+) -> Result<Vec<(usize, Vec<String>)>, String> {
+    let ranges = policy.outside();
+    let is_outside = |address: u32| ranges.iter().any(|range| range.holds(address));
+    let mut all = Vec::new();
+    for i in outside {
+        let networks = &router.interfaces[*i].four;
+        let mut hops =
+            router.routes4.iter().flat_map(|route| &route.hops).filter(|(_, interface)| interface == i);
+        if let Some((hop, _)) = hops.find(|(hop, _)| is_outside(hop.to_bits())) {
+            return Err(format!(
+                "{hop} is another router's address, by which routes go: leave it out of the outside addresses"
+            ));
+        }
+        let special = networks
+            .iter()
+            .filter(|(_, network)| network.len() < 31)
+            .flat_map(|(_, network)| [(network.addr().to_bits(), "network"), (last(network), "broadcast")]);
+        if let Some((address, what)) = special.into_iter().find(|(address, _)| is_outside(*address)) {
+            let address = Ipv4Addr::from(address);
+            return Err(format!(
+                "{address} is the {what} address of a link: leave it out of the outside addresses"
+            ));
+        }
+        let on_link = ranges.iter().flat_map(|range| {
+            let within = networks.iter().map(move |(_, network)| {
+                let (first, last) = (network.addr().to_bits(), last(network));
+                Range { first: range.first.max(first), last: range.last.min(last) }
+            });
+            within.filter(|range| range.first <= range.last)
+        });
+        let own: Vec<u32> = networks.iter().map(|(address, _)| address.to_bits()).collect();
+        let prefixes: Vec<String> =
+            on_link.flat_map(|range| without(range, &own)).flat_map(prefixes).collect();
+        if !prefixes.is_empty() {
+            all.push((*i, prefixes));
+        }
+    }
+    Ok(all)
 }
 
 /// The inside interfaces that have ports of the translator: all, if a firewall is to see the addresses of hosts.
@@ -64,11 +193,20 @@ pub(super) fn text(router: &Router) -> String {
             "// The file was not there: the router answers ARP for its own addresses alone. Write this configuration again when it is.\n"
         }
     };
+    let (what, statements) = match &translation.source {
+        Source::File(path) => (path.as_str(), lang::config::quote(path)),
+        Source::Statements(all) => {
+            // A comma would end the argument.
+            let quoted =
+                |one: &String| if one.contains(',') { lang::config::quote(one) } else { one.clone() };
+            let each: Vec<String> = all.iter().map(|one| format!("STATEMENT {}", quoted(one))).collect();
+            ("these statements say", each.join(",\n    "))
+        }
+    };
+    let says = if what.contains("statements say") { "" } else { " says" };
     format!(
-        "// Address translation: {} says what becomes of addresses. Fragments have no ports: packets are put together first.\n\
-         {missing}{legend}nat44 :: NAT44({}{own}, OUTSIDE{paints}{reserved}{hairpins});\n\n",
-        translation.file,
-        lang::config::quote(&translation.file),
+        "// Address translation: {what}{says} what becomes of addresses. Fragments have no ports: packets are put together first.\n\
+         {missing}{legend}nat44 :: NAT44({statements}{own}, OUTSIDE{paints}{reserved}{hairpins});\n\n",
     )
 }
 
@@ -87,7 +225,7 @@ pub(super) fn answers(router: &Router) -> String {
         "\n// Without a free port or room for another session the sender gets an ICMP error.\n\
          nat44[{}] -> ICMPError({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {ERRORS}{}) -> [0]rt;\n{idle}",
         translation.outside.len() + inside(router, translation).count() + 1,
-        address.unwrap_or(std::net::Ipv4Addr::UNSPECIFIED),
+        address.unwrap_or(Ipv4Addr::UNSPECIFIED),
         router.owned(0..router.interfaces.len()),
     )
 }
@@ -129,4 +267,60 @@ pub(super) fn answered_by_us(router: &Router, i: usize) -> String {
         answered.join(" "),
         router.interfaces[i].station
     )
+}
+
+/// The last address of a network.
+fn last(network: &Prefix4) -> u32 {
+    network.addr().to_bits() | u32::MAX.checked_shr(u32::from(network.len())).unwrap_or(0)
+}
+
+/// What is left of a range without these addresses.
+fn without(range: Range, addresses: &[u32]) -> Vec<Range> {
+    let mut sorted: Vec<u32> = addresses.iter().copied().filter(|address| range.holds(*address)).collect();
+    sorted.sort_unstable();
+    let (mut left, mut first) = (Vec::new(), Some(range.first));
+    for address in sorted {
+        if let Some(first) = first.filter(|first| *first < address) {
+            left.push(Range { first, last: address - 1 });
+        }
+        first = address.checked_add(1);
+    }
+    left.extend(first.filter(|first| *first <= range.last).map(|first| Range { first, last: range.last }));
+    left
+}
+
+/// A range as prefixes.
+fn prefixes(range: Range) -> Vec<String> {
+    let (mut all, mut first) = (Vec::new(), u64::from(range.first));
+    let end = u64::from(range.last) + 1;
+    while first < end {
+        let aligned = first.trailing_zeros().min(32);
+        let fits = (end - first).ilog2();
+        let bits = aligned.min(fits);
+        all.push(format!("{}/{}", Ipv4Addr::from(first as u32), 32 - bits));
+        first += 1 << bits;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(first: u32, last: u32) -> Range {
+        Range { first, last }
+    }
+
+    #[test]
+    fn ranges_are_prefixes_without_own_addresses() {
+        let base = u32::from(Ipv4Addr::new(192, 0, 2, 0));
+        let left = without(range(base + 1, base + 6), &[base + 1, base + 4, base + 9]);
+        assert_eq!(left, [range(base + 2, base + 3), range(base + 5, base + 6)]);
+        let found: Vec<String> = left.into_iter().flat_map(prefixes).collect();
+        assert_eq!(found, ["192.0.2.2/31", "192.0.2.5/32", "192.0.2.6/32"]);
+        assert_eq!(prefixes(range(base, base + 255)), ["192.0.2.0/24"]);
+        assert_eq!(prefixes(range(0, u32::MAX)), ["0.0.0.0/0"]);
+        assert_eq!(prefixes(range(u32::MAX, u32::MAX)), ["255.255.255.255/32"]);
+        assert_eq!(without(range(u32::MAX, u32::MAX), &[u32::MAX]), []);
+    }
 }

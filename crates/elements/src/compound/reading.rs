@@ -8,6 +8,7 @@ use wire::Prefix6;
 
 use super::arguments::{Words, interface_mtu, is_interface_name, keyword, ports, unknown_keyword};
 use super::ipv6;
+use super::nat::{Source, Translation};
 use super::router::{AddHop, Address, Interface, Router, repeated};
 
 /// What a class of routers takes.
@@ -24,6 +25,8 @@ pub(super) struct Grammar {
     pub(super) interface: &'static str,
     /// How to write a route.
     pub(super) route: &'static str,
+    /// Whether addresses are translated, also if nothing says how.
+    pub(super) translates: bool,
 }
 
 /// Keywords of every router.
@@ -31,6 +34,8 @@ const COMMON: [&str; 14] = [
     "ROUTE", "VRF", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED", "BFD", "MPLS", "IPSEC", "SA",
     "POLICY", "FRAGMENT",
 ];
+/// Keywords of IPv4 routers: how addresses are translated.
+const TRANSLATING: [&str; 3] = ["NAT", "STATEMENT", "OUTSIDE"];
 /// Keywords of IPv6 routers, which their advertisements have.
 const ADVERTISING: [&str; 9] = [
     "ADVERTISE",
@@ -53,8 +58,9 @@ struct Given {
 
 impl Grammar {
     fn keywords(&self) -> Vec<&'static str> {
-        let more = if self.six { &ADVERTISING[..] } else { &[] };
-        [&COMMON[..], more].concat()
+        let six = if self.six { &ADVERTISING[..] } else { &[] };
+        let four = if self.four { &TRANSLATING[..] } else { &[] };
+        [&COMMON[..], four, six].concat()
     }
 
     /// Writes the body for a use.
@@ -117,6 +123,9 @@ impl Grammar {
         for (n, arg) in request.args.iter().enumerate().filter(|(_, a)| keyword(a, &["ROUTE"]).is_some()) {
             self.route(&mut router, Words::of(arg, n, faults), unread);
         }
+        if self.four {
+            self.translation(request, &mut router, faults, unread);
+        }
         if router.ipsec.is_some() && (router.mpls || !router.vrfs.is_empty()) {
             let what = "IPSEC does not go together with MPLS or VRF";
             faults.push(Fault::new(
@@ -169,7 +178,7 @@ impl Grammar {
             "METHOD" => router.method = words.next().filter(|m| is_interface_name(m)),
             "ADVERTISE" => router.advertise = words.boolean("ADVERTISE"),
             // Routes and VRFs are read when all interfaces are known.
-            "ROUTE" | "VRF" => return,
+            "ROUTE" | "VRF" | "NAT" | "STATEMENT" | "OUTSIDE" => return,
             // The element that sends advertisements knows which settings there are.
             _ => match words.next().filter(|v| v.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')) {
                 Some(value) => router.advertisements.push(format!("{key} {value}")),
@@ -180,6 +189,54 @@ impl Grammar {
             },
         }
         words.end("one value behind the keyword");
+    }
+
+    /// Reads how addresses are translated.
+    fn translation(&self, request: &Use<'_>, router: &mut Router, faults: &mut Vec<Fault>, unread: bool) {
+        let (mut file, mut statements, mut outside, mut number) = (None, Vec::new(), Vec::new(), None);
+        for (n, arg) in request.args.iter().enumerate() {
+            let Some(key) = keyword(arg, &TRANSLATING) else { continue };
+            let mut words = Words::of(arg, n, faults);
+            words.next();
+            let text: Vec<String> = std::iter::from_fn(|| words.next()).collect();
+            number = number.or(Some(n));
+            match (key, &text[..]) {
+                (_, []) => words
+                    .fault(format!("{key} says nothing"), "'junctor elements NatGateway' says what it takes"),
+                ("NAT", [path]) => file = Some(path.clone()),
+                ("NAT", _) => words.fault("NAT names several files", "write `NAT office.nat`"),
+                ("OUTSIDE", names) => outside.extend(names.iter().cloned()),
+                _ => statements.push(text.join(" ")),
+            }
+        }
+        let is_wanted = self.translates || file.is_some() || !statements.is_empty();
+        if unread || !faults.is_empty() || (!is_wanted && outside.is_empty()) {
+            return;
+        }
+        let mut fault = |what: String| {
+            faults.push(Fault::new(
+                number,
+                what,
+                "'junctor elements NAT44' says what statements are".to_owned(),
+            ));
+        };
+        if !is_wanted {
+            return fault("OUTSIDE without NAT or STATEMENT".to_owned());
+        }
+        if router.mpls || router.ipsec.is_some() || !router.vrfs.is_empty() {
+            return fault("address translation does not go together with MPLS, IPSEC or VRF".to_owned());
+        }
+        let source = match (file, statements) {
+            (Some(_), more) if !more.is_empty() => {
+                return fault("NAT and STATEMENT: the statements stand in one of them".to_owned());
+            }
+            (Some(file), _) => Source::File(file),
+            (None, statements) => Source::Statements(statements),
+        };
+        match Translation::new(router, source, &outside) {
+            Ok(translation) => router.nat = Some(translation),
+            Err(why) => fault(why),
+        }
     }
 
     /// Reads an argument; `None`, once it is reported, if nothing can be made of it.

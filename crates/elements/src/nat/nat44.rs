@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # NAT44
 //!
-//! `NAT44(FILE [, OWN ADDRESS ..., keywords OUTSIDE, RESERVED, HAIRPINS])`
+//! `NAT44([FILE] [, STATEMENT TEXT ..., OWN ADDRESS ..., keywords OUTSIDE, RESERVED, HAIRPINS])`
 //!
 //! Translates addresses and ports of IPv4 between an inside and an outside, by the statements of a file.
 //!
@@ -10,7 +10,7 @@
 //! there, is for packets that leave no room for another session, for ICMPError.
 //!
 //! **Arguments**
-//! * `FILE` the file of statements.
+//! * `FILE` the file of statements. `STATEMENT TEXT` a statement in the configuration itself, in quotes if it has commas; may be repeated, in place of FILE.
 //! * `OWN ADDRESS` an outside address that is the router's own. Packets to it that belong to no session pass; packets to other outside addresses are dropped then. May be
 //!   repeated.
 //! * `OUTSIDE PAINT ...` the paints of packets that have come by outside links. They are dropped if they have an inside address, translated or static, as their source or destination, unless they are
@@ -57,7 +57,7 @@
 //! * `subscribers` read: a line for each inside host, at most 10,000: inside address, outside address, line of its statement, sessions, ports for TCP, UDP and ICMP, blocks as `FIRST:USED`.
 //! * `owner` read, with `PROTOCOL ADDRESS PORT` as parameter: the inside address and port that have an outside one, or nothing.
 //! * `nsessions`, `nmappings`, `capacity` read. `file` read: FILE.
-//! * `load` write: reads FILE again, or the file named. Sessions stay where the new statements allow them. If there is a mistake, the old statements stay.
+//! * `load` write: reads FILE again, or the file that is named. Sessions stay where the new statements allow them. If there is a mistake, the old statements stay.
 //! * `end` write: ends sessions: `all`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL INSIDE PORT PEER PORT`.
 //!
 //! ```click
@@ -125,6 +125,7 @@ type SharedNat = Arc<AdaptiveLock<Nat>>;
 
 #[derive(Default)]
 struct Translator {
+    /// Empty, if the statements are in the configuration.
     file: String,
     own: Vec<u32>,
     /// Paints of packets from outside.
@@ -145,7 +146,11 @@ struct Translator {
 /// # Errors
 /// What is wrong with it, a line each.
 fn policy(path: &str) -> Result<Arc<Policy>, String> {
-    let reading = nat::read_file(Path::new(path))?;
+    sound(nat::read_file(Path::new(path))?)
+}
+
+/// The policy of statements that are right.
+fn sound(reading: nat::Reading) -> Result<Arc<Policy>, String> {
     reading.policy.map(Arc::new).ok_or_else(|| {
         let short = reading
             .diagnostics
@@ -365,6 +370,11 @@ impl Translator {
         let (nat, own) = (Arc::clone(self.nat()), self.own.clone());
         let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
         move || {
+            if path.is_empty() {
+                return Err(HandlerError::failed(
+                    "the statements are in the configuration: name a file, or change the configuration",
+                ));
+            }
             let policy = policy(&path).map_err(HandlerError::Failed)?;
             let lost = nat.lock().replace(policy, &own, RandomState::new().hash_one(0));
             Ok(format!("{path}: {lost} sessions have ended"))
@@ -421,7 +431,14 @@ impl Translator {
 
 impl Element for Translator {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.file = args.required("FILE");
+        let statements = args.keyword_all::<String>("STATEMENT");
+        match statements.is_empty() {
+            true => self.file = args.required("FILE"),
+            false => self.file = args.positional("FILE", String::new()),
+        }
+        if !statements.is_empty() && !self.file.is_empty() {
+            args.error("FILE and STATEMENT: the statements stand in one of them");
+        }
         self.own = args.keyword_all::<Ipv4Addr>("OWN").into_iter().map(u32::from).collect();
         self.outside = args.keyword_all::<Paints>("OUTSIDE").into_iter().flat_map(|all| all.0).collect();
         let reserved = args.keyword_all::<PortRanges>("RESERVED");
@@ -445,7 +462,11 @@ impl Element for Translator {
         if !args.errors().is_empty() {
             return;
         }
-        match policy(&self.file) {
+        let read = match statements.is_empty() {
+            true => policy(&self.file),
+            false => sound(nat::read("STATEMENT", &statements.join("\n"))),
+        };
+        match read {
             Ok(policy) => self.policy = Some(policy),
             Err(why) => why.lines().for_each(|why| args.error(why.to_owned())),
         }

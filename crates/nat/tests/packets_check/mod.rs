@@ -19,7 +19,8 @@ const STATEMENTS: &str = "translate 10.0.1.0/24 to 192.0.2.1 ports 2000-2007 max
 /// Whether the checksums of a packet are right; those of what it quotes are its sender's business.
 fn is_right(ip: &[u8]) -> bool {
     let Some(header) = ip.first_chunk::<20>() else { return false };
-    let (at, total) = (usize::from(header[0] & 15) * 4, usize::from(u16::from_be_bytes([header[2], header[3]])));
+    let (at, total) =
+        (usize::from(header[0] & 15) * 4, usize::from(u16::from_be_bytes([header[2], header[3]])));
     let (Some(whole), Some(rest)) = (ip.get(..at), ip.get(at..total)) else { return false };
     let [src, dst] = [12, 16].map(|at| Ipv4Addr::from(*ip[at..].first_chunk::<4>().expect("a header")));
     let transport = match header[9] {
