@@ -130,6 +130,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("FullNoteQueue", "a queue"),
     ("HashDemux", "it needs queues behind it"),
     ("ICMPRewriter", "it needs mappings; a test of its own in its file"),
+    ("NPTv6", "it has two inputs; a test of its own in its file"),
     ("NAT44", "it needs a file; a test of its own in its file"),
     ("IP6NDSolicitor", "what its packets wait for decides"),
     ("IPsecAuthHMACSHA1", "as IPsecAuthSHA1"),

@@ -198,6 +198,7 @@ const NOTHING: &[&str] = &[
     "IPsecESPUnencap",
     "EraseIPPayload",
     "IP6Encap",
+    "NPTv6",
     "ProtocolTranslator46",
     "ProtocolTranslator64",
     "AggregateFilter",

@@ -27,6 +27,7 @@ mod ip6_nd_table;
 mod ip6_print;
 mod ip6_reassembler;
 mod mark_ip6_header;
+mod nptv6;
 mod options;
 mod protocol_translator;
 mod set_ip6_address;
@@ -59,6 +60,7 @@ pub static CLASSES: &[element::Class] = &[
     ip6_print::CLASS,
     ip6_reassembler::CLASS,
     mark_ip6_header::CLASS,
+    nptv6::CLASS,
     protocol_translator::TO_IP4,
     protocol_translator::TO_IP6,
     set_ip6_address::CLASS,
