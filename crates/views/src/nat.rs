@@ -189,7 +189,7 @@ mod tests {
             (found.line, found.ports, &found.blocks[..]),
             (Some(3), [1, 2, 0], &[(1024, 2), (2048, 1)][..])
         );
-        assert!(hosts_text(&[found.clone()]).ends_with("3  1024:2 2048:1\n"));
+        assert!(hosts_text(std::slice::from_ref(&found)).ends_with("3  1024:2 2048:1\n"));
         assert_eq!(hosts_json(&[found])[0]["blocks"][1]["first"], 2048);
         assert_eq!(host("192.0.2.1 192.0.2.1 - 1 0 1 0").unwrap().line, None);
         assert!(host("10.0.1.5").is_none() && statement("x").is_none());

@@ -202,7 +202,7 @@ mod tests {
         let line = "udp 10.0.0.2 1000 192.0.2.1 4000 203.0.113.9 53 open 5 300 4 2000 61 300";
         let found = session("sessions", line).unwrap();
         assert_eq!((found.destination.1, found.outside.unwrap().1, found.bytes), (53, 4000, [300, 2000]));
-        assert_eq!(sessions_json(&[found.clone()])[0]["outside_port"], 4000);
+        assert_eq!(sessions_json(std::slice::from_ref(&found))[0]["outside_port"], 4000);
         let shown = sessions_text(&[found]);
         assert!(shown.contains("10.0.0.2:1000 192.0.2.1:4000 203.0.113.9:53 open"), "{shown}");
         assert!(session("sessions", "tcp x").is_none());

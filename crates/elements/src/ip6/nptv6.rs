@@ -12,7 +12,7 @@
 //! **Arguments**
 //! * `INSIDE`, `OUTSIDE` prefixes of up to 64 bits. If one is longer, zeros follow the other one.
 //!
-//! Sums over addresses stay the same, so checksums of the transport stay right, whatever it is. A word of the address takes up the difference: the subnet with prefixes of up to 48 bits, else
+//! Sums over addresses stay the same, so checksums of any transport stay right. A word of the address takes up the difference: the subnet with prefixes of up to 48 bits, else
 //! the first word of the interface identifier that is not ffff. ICMPv6 errors are translated with the packet that they quote.
 //!
 //! **Metadata read:** network header position. **Set:** destination annotation of packets that leave by output 1, to their new destination.

@@ -414,7 +414,7 @@ impl Translator {
                     && let Some(destination) =
                         packet.network().and_then(|ip| ip.get(16..20)?.first_chunk::<4>().copied())
                 {
-                    packet.set_dst_ip(destination.into());
+                    packet.set_dst_ip(destination);
                 }
                 return Ok(port);
             }
