@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use client::{Client, Failure, lost};
 use lang::Severity;
@@ -14,6 +15,8 @@ use views::nat as view;
 use crate::ctl::{self, Which};
 use crate::{exit, outcome};
 
+/// Between two looks at the journal.
+const LOOK: Duration = Duration::from_millis(500);
 /// Inside hosts that a router lists at most.
 const HOSTS: usize = 10_000;
 
@@ -91,6 +94,17 @@ The exit status is 1 if nobody has it.")]
         #[command(flatten)]
         of: Of,
     },
+    /// Show which hosts got which ports, if the file says `log blocks` or `log ports`.
+    #[command(after_help = "Examples:
+  junctor nat log
+  junctor nat log --follow --json > ports.jsonl")]
+    Log {
+        /// Go on until it is interrupted.
+        #[arg(short, long)]
+        follow: bool,
+        #[command(flatten)]
+        of: Of,
+    },
     /// Load a file into a running router; sessions stay where it allows them.
     ///
     /// If there is a mistake in the file, the old statements stay.
@@ -141,6 +155,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Show { of } => show(of),
         What::Hosts { of } => hosts(of),
         What::Who { protocol, outside, of } => who(protocol, *outside, of),
+        What::Log { follow, of } => log(*follow, of),
         What::Load { file, of } => load(file.as_ref(), of),
     };
     done.unwrap_or_else(|why| ctl::tell(&why))
@@ -292,6 +307,28 @@ fn who(protocol: &str, outside: SocketAddrV4, of: &Of) -> Result<u8, Failure> {
         None => outln!("nobody has {protocol} {outside}"),
     }
     Ok(if found.is_some() { exit::SUCCESS } else { exit::FAILURE })
+}
+
+fn log(follow: bool, of: &Of) -> Result<u8, Failure> {
+    let (mut client, element) = of.connect()?;
+    let mut from = 0;
+    loop {
+        let events = view::events(&mut client, &element, from)?;
+        if events.gone > 0 && from > 0 {
+            errln!("junctor: {} events are gone: there were too many", events.gone);
+        }
+        for event in &events.all {
+            match of.json {
+                true => outln!("{event}"),
+                false => outln!("{}", view::event_text(event)),
+            }
+        }
+        from = events.next;
+        if !follow {
+            return Ok(exit::SUCCESS);
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 fn load(file: Option<&PathBuf>, of: &Of) -> Result<u8, Failure> {

@@ -12,6 +12,7 @@ const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const STATEMENTS: &str = "# An office.
+log ports
 translate 10.0.1.0/24, 10.0.2.0/24 to 192.0.2.1
 forward tcp 8080 to 10.0.1.2 port 80
 ";
@@ -226,6 +227,13 @@ fn check(site: &mut Site, lets_in: bool) {
     let who = site.json(&["nat", "who", "udp", one]);
     assert_eq!((&who["inside"], &who["inside_port"]), (&session["source"], &session["source_port"]));
     assert_eq!(site.junctor(&["nat", "who", "udp", "192.0.2.1:1"]).status.code(), Some(1));
+    let log = site.junctor(&["nat", "log", "--json"]);
+    let events: Vec<Value> =
+        log.stdout.split(|b| *b == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let is_its =
+        |event: &&Value| event["first_port"] == session["outside_port"] && event["protocol"] == "udp";
+    let event = events.iter().find(is_its).unwrap();
+    assert_eq!((&event["event"], &event["inside"]), (&"given".into(), &"10.0.1.2".into()), "{events:?}");
     let table = String::from_utf8(site.junctor(&["nat", "show"]).stdout).unwrap();
     assert!(table.contains("translate 10.0.1.0/24,10.0.2.0/24 to 192.0.2.1"), "{table}");
     assert!(site.router.ended().is_none(), "{}", site.router.stderr());
@@ -286,7 +294,7 @@ fn changes(site: &Site) {
     pings.wait_for_text("icmp_seq=3 ", PATIENCE).unwrap();
     let wrong = site.load(&STATEMENTS.replace("translate", "translat"));
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
-    assert!(!wrong.status.success() && said.contains("nat:2: unknown statement 'translat'"), "{said}");
+    assert!(!wrong.status.success() && said.contains("nat:3: unknown statement 'translat'"), "{said}");
     // Fewer hosts, and more addresses: the sessions of those that are left go on by the same ports.
     let ports = |site: &Site| {
         let all = site.json(&["sessions", "--address", "10.0.1.2", "--protocol", "icmp"]);
@@ -302,7 +310,9 @@ fn changes(site: &Site) {
     assert!(loaded["sessions"].as_u64() < loaded["sessions_before"].as_u64(), "{loaded}");
     pings.wait_for_text("icmp_seq=9 ", PATIENCE).unwrap();
     assert_eq!(ports(site), before);
-    assert!(!pings.stdout().contains("no answer yet"), "{}", pings.stdout());
+    // An answer may be late on a busy machine, but each comes.
+    let said = pings.stdout();
+    assert!((1..9).all(|n| said.contains(&format!("from 192.0.2.2: icmp_seq={n} "))), "{said}");
     // A host that is not translated any more gets no answer: the other side does not know its address.
     assert!(ping(&site.neighbour, &["-W", "1", "192.0.2.2"]).is_err());
     assert_eq!(site.json(&["sessions", "--address", "10.0.2.2"])["count"], 0);
@@ -328,7 +338,7 @@ fn files_are_checked() {
     assert_eq!((status, out.as_str(), err.as_str()), (0, usable, ""));
     let (status, out, err) = on_file(&format!("{STATEMENTS}static 10.0.1.9 to 192.0.2.1\n"), &["check"]);
     assert_eq!((status, out.as_str()), (2, ""));
-    assert!(err.contains("/f.nat:4:1") && err.contains("192.0.2.1 is in a pool, too"), "{err}");
+    assert!(err.contains("/f.nat:5:1") && err.contains("192.0.2.1 is in a pool, too"), "{err}");
     let (status, out, _) = on_file("translate 10.0.0.0/8 to nowhere", &["check", "--json"]);
     assert!(status == 2 && out.contains("E0701"), "{out}");
     let (status, _, err) = on_file("translate \u{0} \u{fffd}", &["check"]);
@@ -460,6 +470,41 @@ fn gateways_stand_in_one_text() {
         let checked = Command::new(JUNCTOR).args(["check", "-e", &text]).output().unwrap();
         let found = String::from_utf8_lossy(&checked.stderr);
         assert!(checked.status.success() == said.is_empty() && found.contains(said), "{text}: {found}");
+    }
+    // Joined to the configuration around.
+    let text = format!("g :: NatGateway(d0 {own}, OUTSIDE d0); Idle -> g -> Discard;");
+    let checked = Command::new(JUNCTOR).args(["check", "-e", &text]).output().unwrap();
+    assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}");
+    // Statements with odd characters, and addresses of one network.
+    let odd = "forward tcp 80 to 10.0.1.20 # Bob's $HOME, see http://x (1)";
+    let command =
+        ["init", "nat", "d0=192.0.2.1/24", "d1=10.0.1.1/24,10.0.1.2/24", "--default", "192.0.2.254"];
+    for more in [&[][..], &["--statement", "translate 10.0.1.0/24 to 192.0.2.1", "--statement", odd]] {
+        let made = Command::new(JUNCTOR).args(command).args(more).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        std::fs::write(&path, made.stdout).unwrap();
+        let checked = Command::new(JUNCTOR).args(["check", &path]).output().unwrap();
+        assert!(checked.status.success() && checked.stderr.is_empty(), "{more:?}: {checked:?}");
+    }
+    for (more, said) in [
+        (&["d0=dhcp", "--outside", "d0", "--host"][..], "has its address by DHCP"),
+        (
+            &[
+                "d0=192.0.2.1/24",
+                "--outside",
+                "d0",
+                "--host",
+                "--statement",
+                "translate 10.0.1.0/24 to 192.0.2.1 block 64",
+            ],
+            "no blocks can be given",
+        ),
+    ] {
+        let made = Command::new(JUNCTOR).args(["init", "nat", "d1=10.0.1.1/24"]).args(more).output().unwrap();
+        assert!(
+            made.status.code() == Some(2) && String::from_utf8_lossy(&made.stderr).contains(said),
+            "{made:?}"
+        );
     }
     let text = format!("IPRouter(d0 {own}, OUTSIDE d0);");
     let checked = Command::new(JUNCTOR).args(["check", "-e", &text]).output().unwrap();

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod intervals;
+mod journal;
 mod nat;
 mod packet;
 pub mod policy;
@@ -28,6 +29,7 @@ mod ports;
 mod read;
 mod track;
 
+pub use journal::{Event, Log};
 pub use nat::{Ahead, Cause, Nat, Outcome, Session, Subscriber};
 pub use packet::Unseen;
 pub use read::{Reading, read, read_file};

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, NEVER, Prepared};
 
+use crate::journal::{Event, Log};
 use crate::packet::{End, RST, Unseen, Upper, View, rewrite, rewrite_address};
 use crate::policy::{Allocation, Filter, Policy, Range, SECOND, TCP};
 use crate::ports::Kind;
@@ -127,6 +128,8 @@ pub struct Nat {
     reserved: Vec<(u16, u16)>,
     /// Whether other ports are to be kept than were.
     is_stale: bool,
+    /// The keys of the session by which the last rehearsal has kept a source back.
+    tried: Option<(FlowKey, FlowKey)>,
     /// Sessions that a rehearsal has made.
     rehearsed: Option<Vec<FlowId>>,
 }
@@ -166,9 +169,11 @@ impl Nat {
             splits_hairpins: false,
             reserved: Vec::new(),
             is_stale: false,
+            tried: None,
             rehearsed: None,
             policy,
         };
+        nat.subscribers.log = nat.policy.log;
         nat.reserve();
         nat
     }
@@ -207,6 +212,11 @@ impl Nat {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
+    }
+
+    /// The number of the next event, and the events from a number on: who got which ports.
+    pub fn journal(&self, from: u64) -> (u64, Vec<(u64, Event)>) {
+        (self.subscribers.journal.next(), self.subscribers.journal.from(from).collect())
     }
 
     /// How many mappings there are.
@@ -340,7 +350,10 @@ impl Nat {
                 self.known(now_ns, ip, &view, hit.id, 1)
             }
             _ if !self.is_inside(view.source) => self.arriving_unknown(now_ns, ip, &view),
-            _ if from_outside => Outcome::Drop(Cause::Spoofed),
+            _ if from_outside && !self.policy.is_exempt(view.destination, view.source) => {
+                Outcome::Drop(Cause::Spoofed)
+            }
+            _ if from_outside => self.arriving_unknown(now_ns, ip, &view),
             _ => self.hairpin(now_ns, ip, &view),
         }
     }
@@ -350,13 +363,19 @@ impl Nat {
         let mut ahead = Vec::with_capacity(1);
         self.look_ahead(std::iter::once(&*ip), leaving, &mut ahead);
         self.rehearsed = Some(Vec::new());
+        self.subscribers.log = Log::Nothing;
         let outcome = match leaving {
             true => self.leaving(now_ns, ip, &ahead[0]),
             false => self.arriving(now_ns, ip, &ahead[0], from_outside),
         };
         let made = self.rehearsed.take().unwrap_or_default();
+        self.tried = match outcome {
+            Outcome::Hairpin(number) => self.sessions.numbered(number).map(|flow| (flow.forward, flow.reply)),
+            _ => None,
+        };
         // Their ports have never been used.
         made.into_iter().for_each(|id| self.take_out(id, false));
+        self.subscribers.log = self.policy.log;
         outcome
     }
 
@@ -429,7 +448,11 @@ impl Nat {
         }
         let by = match self.policy.translation(view.source) {
             Some(number) => Some(number as u16),
-            None if self.is_outside(view.source) && self.may_clash(view) => None,
+            None if self.own.contains(&view.source) && self.may_clash(view) => None,
+            // Nobody but the router sends from outside addresses.
+            None if self.is_outside(view.source) && !self.own.contains(&view.source) => {
+                return Outcome::Drop(Cause::Spoofed);
+            }
             None => return Outcome::Unchanged,
         };
         let begins = match view.upper {
@@ -456,6 +479,10 @@ impl Nat {
     /// Whether a packet of the router itself has a port that a subscriber may get, too.
     fn may_clash(&self, view: &View) -> bool {
         let [port, _] = view.ports();
+        let is_reserved = self.reserved.iter().any(|(low, high)| *low <= port && port <= *high);
+        if is_reserved && matches!(Kind::of(view.protocol), Some(Kind::Tcp | Kind::Udp)) {
+            return false;
+        }
         let mut of =
             self.policy.translations.iter().filter(|one| one.pool.iter().any(|r| r.holds(view.source)));
         of.any(|one| Kind::of(view.protocol).is_none() || (one.ports.0 <= port && port <= one.ports.1))
@@ -563,14 +590,18 @@ impl Nat {
 
     /// Gives a packet that leaves for the inside the source that [`Outcome::Hairpin`] has kept back, by its number.
     pub fn leaving_inside(&self, ip: &mut [u8], number: u32) -> Outcome {
-        let (Ok(view), Some(flow)) = (View::of(ip), self.sessions.numbered(number)) else {
-            return Outcome::Unchanged;
-        };
-        let source = (flow.forward.src, flow.forward.sport, flow.forward.proto);
-        if source != (view.source, view.ports()[0], view.protocol) || matches!(view.upper, Upper::Error(_)) {
+        let Ok(view) = View::of(ip) else { return Outcome::Unchanged };
+        if matches!(view.upper, Upper::Error(_)) {
             return Outcome::Unchanged;
         }
-        rewrite(ip, &view, End::Source, flow.reply.dst, flow.reply.dport);
+        let source = (view.source, view.ports()[0], view.protocol);
+        let session = self.sessions.numbered(number).map(|flow| (flow.forward, flow.reply));
+        let is_its =
+            |(forward, _): &(FlowKey, FlowKey)| (forward.src, forward.sport, forward.proto) == source;
+        let Some((_, reply)) = session.filter(is_its).or(self.tried.filter(is_its)) else {
+            return Outcome::Unchanged;
+        };
+        rewrite(ip, &view, End::Source, reply.dst, reply.dport);
         Outcome::Translated
     }
 
@@ -634,8 +665,16 @@ impl Nat {
 
     /// Begins a session of a packet that leaves from an inside address and port which a forward leads to.
     fn begin_forwarded(&mut self, now_ns: u64, view: &View, outside: (u32, u16)) -> Result<FlowId, Cause> {
-        self.make_room(now_ns, true)?;
-        self.insert(now_ns, view, key(view, INSIDE), outside, None, false)
+        let policy = Arc::clone(&self.policy);
+        let by = policy.translation(view.source);
+        self.make_room(now_ns, by.is_none())?;
+        // It is a session like others of this host.
+        if let Some(by) = by {
+            let grant = Grant::Of(&policy.translations[by]);
+            self.subscribers.admit(view.source, Some(by as u16), &grant, None, &mut self.rng)?;
+        }
+        let made = self.insert(now_ns, view, key(view, INSIDE), outside, None, by.is_some());
+        made.inspect_err(|_| self.subscribers.forget_idle(view.source))
     }
 
     /// The ports that the router itself may get on an outside address in place of one that is taken.

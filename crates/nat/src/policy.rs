@@ -4,6 +4,7 @@
 use std::net::Ipv4Addr;
 
 use crate::intervals::Intervals;
+use crate::journal::Log;
 
 /// The protocol number of ICMP.
 pub const ICMP: u8 = 1;
@@ -262,6 +263,8 @@ pub struct Statements {
     pub timeouts: Timeouts,
     /// Sessions at most.
     pub sessions: usize,
+    /// What is noted.
+    pub log: Log,
 }
 
 /// What a file says, with the ways to find what is for an address.
@@ -372,9 +375,12 @@ impl Policy {
             return Some((one.inside.into(), Some(one.port + (port - one.ports.0)), one.line));
         }
         let deterministic = |one: &&Translation| one.allocation == Allocation::Deterministic;
-        self.translations.iter().filter(deterministic).find_map(|one| {
+        self.translations.iter().filter(deterministic).find_map(|one: &Translation| {
             let inside = one.undetermined(address, port)?;
-            Some((inside.into(), None, one.line))
+            // Another statement may be for that host.
+            let is_its = self.translation(inside).is_some_and(|by| std::ptr::eq(&self.translations[by], one));
+            let is_alone = self.static_outside(inside).is_none() && [ICMP, TCP, UDP].contains(&protocol);
+            (is_its && is_alone).then(|| (inside.into(), None, one.line))
         })
     }
 

@@ -52,6 +52,14 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Kind; 3] = [Kind::Tcp, Kind::Udp, Kind::Icmp];
 
+    pub(crate) fn protocol(self) -> u8 {
+        match self {
+            Kind::Tcp => crate::policy::TCP,
+            Kind::Udp => crate::policy::UDP,
+            Kind::Icmp => crate::policy::ICMP,
+        }
+    }
+
     pub(crate) fn of(protocol: u8) -> Option<Kind> {
         match protocol {
             crate::policy::TCP => Some(Kind::Tcp),

@@ -7,6 +7,7 @@ use std::path::Path;
 use lang::{Diagnostic, SourceMap, Span};
 use rulefile::{AddressRange, Faults, Line, Word, bounded, lines, names, time_ns};
 
+use crate::journal::Log;
 use crate::policy::{
     Allocation, Exemption, Filter, Forward, Policy, Range, Statements, Static, TCP, Timeouts, Translation,
     UDP, range_text,
@@ -26,7 +27,8 @@ const FORWARDED_MAX: usize = 1 << 16;
 /// Outside ports where a translation does not say.
 const PORTS: (u16, u16) = (1024, u16::MAX);
 
-const STATEMENTS: [&str; 7] = ["translate", "forward", "static", "exempt", "filter", "timeout", "sessions"];
+const STATEMENTS: [&str; 8] =
+    ["translate", "forward", "static", "exempt", "filter", "timeout", "sessions", "log"];
 
 /// A file that has been read.
 #[derive(Debug)]
@@ -52,6 +54,7 @@ pub fn read(name: &str, text: &str) -> Reading {
         filter: Filter::EndpointIndependent,
         timeouts: Timeouts::default(),
         sessions: SESSIONS,
+        log: Log::Nothing,
     };
     let (faults, spans) = (Faults::new("E0701"), Spans::default());
     let mut reader = Reader { faults, policy, spans, said: Vec::new() };
@@ -133,6 +136,7 @@ impl Reader {
             "filter" => self.filter(line),
             "timeout" => self.timeout(line),
             "sessions" => self.sessions(line),
+            "log" => self.log(line),
             _ => {
                 self.faults.unknown(first, "statement", STATEMENTS.into_iter());
                 None
@@ -481,6 +485,19 @@ impl Reader {
         self.once("filter", line.span)?;
         self.policy.filter = mode;
         self.end(&mut rest, &help)
+    }
+
+    fn log(&mut self, line: &Line) -> Option<()> {
+        const HELP: &str = "write `log blocks` or `log ports`";
+        let mut rest = Rest::of(line);
+        let word = self.word(&mut rest, "what to note", HELP)?;
+        let Some((_, what)) = Log::ALL.into_iter().find(|(name, _)| *name == word.text) else {
+            self.faults.unknown(word, "thing to note", Log::ALL.map(|(name, _)| name).into_iter());
+            return None;
+        };
+        self.once("log", line.span)?;
+        self.policy.log = what;
+        self.end(&mut rest, HELP)
     }
 
     fn timeout(&mut self, line: &Line) -> Option<()> {

@@ -112,6 +112,58 @@ pub fn owner(
     }
 }
 
+/// Events of the journal.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    /// The number of the next one.
+    pub next: u64,
+    /// How many are gone that were asked for.
+    pub gone: u64,
+    /// An object for each.
+    pub all: Vec<Value>,
+}
+
+fn event(line: &str) -> Option<Value> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [number, time, what, protocol, inside, outside, first, last] = words[..] else { return None };
+    Some(json!({
+        "number": number.parse::<u64>().ok()?, "time": time.parse::<f64>().ok()?, "event": what,
+        "protocol": (protocol != "-").then_some(protocol), "inside": inside, "outside": outside,
+        "first_port": first.parse::<u16>().ok()?, "last_port": last.parse::<u16>().ok()?,
+    }))
+}
+
+/// Events from a number on.
+///
+/// # Errors
+/// The router, or an answer that is not understood.
+pub fn events(client: &mut Client, element: &str, from: u64) -> Result<Events, Failure> {
+    let text = crate::answers::ask(client, &format!("{element}.journal"), &from.to_string())?;
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    let numbers: Vec<u64> = first.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let &[next, gone] = &numbers[..] else { return Err(not_understood(first)) };
+    let all = lines.map(|line| event(line).ok_or_else(|| not_understood(line))).collect::<Result<_, _>>()?;
+    Ok(Events { next, gone, all })
+}
+
+/// An event in a line.
+pub fn event_text(event: &Value) -> String {
+    let word = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+    let what = match event["protocol"].as_str() {
+        Some(protocol) => format!("{protocol} port {}", event["first_port"]),
+        None => format!("ports {}-{}", event["first_port"], event["last_port"]),
+    };
+    let time = event["time"].as_f64().unwrap_or_default();
+    format!(
+        "{time:.3} {} {what} of {} {} {}",
+        word("event"),
+        word("outside"),
+        if word("event") == "given" { "to" } else { "by" },
+        word("inside")
+    )
+}
+
 /// Statements as a table.
 pub fn statements_text(statements: &[Statement]) -> String {
     let mut text = format!("{:>5} {:>7} {:>10} {:>10}  statement\n", "line", "hosts", "sessions", "ports");
@@ -192,6 +244,11 @@ mod tests {
         assert!(hosts_text(std::slice::from_ref(&found)).ends_with("3  1024:2 2048:1\n"));
         assert_eq!(hosts_json(&[found])[0]["blocks"][1]["first"], 2048);
         assert_eq!(host("192.0.2.1 192.0.2.1 - 1 0 1 0").unwrap().line, None);
+        let found = event("7 1700000000.5 given - 10.0.1.5 192.0.2.1 1024 1535").unwrap();
+        assert_eq!(event_text(&found), "1700000000.500 given ports 1024-1535 of 192.0.2.1 to 10.0.1.5");
+        let found = event("8 1700000000.5 returned udp 10.0.1.5 192.0.2.1 1030 1030").unwrap();
+        assert_eq!(event_text(&found), "1700000000.500 returned udp port 1030 of 192.0.2.1 by 10.0.1.5");
+        assert!(event("1 2").is_none());
         assert!(host("10.0.1.5").is_none() && statement("x").is_none());
     }
 }

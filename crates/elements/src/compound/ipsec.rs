@@ -145,6 +145,8 @@ pub(super) fn sorted(router: &Router) -> String {
 pub(super) fn entry4(router: &Router) -> &'static str {
     if router.ipsec.is_some() {
         "CheckIPHeader -> Paint(0) -> SetAnnoByte(OPENED, 0) -> chk4;\n"
+    } else if router.nat.is_some() {
+        "CheckIPHeader -> Paint(0) -> IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64) -> [0]nat44;\n"
     } else {
         ipv4::ENTRY
     }

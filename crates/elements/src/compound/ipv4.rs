@@ -249,7 +249,11 @@ pub(super) fn output(router: &Router, i: usize) -> String {
     );
     let (owned, to) = (router.owned([i]), nat::errors(router));
     text += &if router.host {
-        format!("options{i}[1] -> options;\nttl{i}[1] -> ttl;\n")
+        let ttl = match router.nat.is_some() && !nat::leads_out(router, i) {
+            true => format!("ICMPError({address}, timeexceeded, {ERRORS}{owned}) -> {to}"),
+            false => "ttl".to_owned(),
+        };
+        format!("options{i}[1] -> options;\nttl{i}[1] -> {ttl};\n")
     } else {
         format!(
             "options{i}[1] -> ICMPError({address}, parameterproblem, {ERRORS}) -> {to};\n\
@@ -257,7 +261,7 @@ pub(super) fn output(router: &Router, i: usize) -> String {
         )
     };
     // The kernel knows nothing of translated addresses.
-    text += &if router.host && !nat::leads_out(router, i) {
+    text += &if router.host && router.nat.is_none() {
         format!("mtu{i}[1] -> toobig;\narp{i}[1] -> out{i};\narp{i}[2] -> noneighbour;\n")
     } else {
         let limits = nat::limits(router, i);

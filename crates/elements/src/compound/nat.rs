@@ -5,11 +5,11 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use nat::policy::{Policy, Range};
+use nat::policy::{self, Allocation, Policy, Range};
 use wire::Prefix4;
 
 use super::ipv4::ERRORS;
-use super::router::{Interface, Router};
+use super::router::Router;
 
 /// Where the statements are by which addresses are translated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,18 @@ impl Translation {
             return Err(shown.trim_end().to_owned());
         };
         let answered = on_links(router, &policy, &outside)?;
+        let own =
+            router.interfaces.iter().flat_map(|port| port.four.iter().map(|(address, _)| address.to_bits()));
+        let own: Vec<u32> = own.collect();
+        let in_blocks = policy.translations.iter().filter(|one| one.allocation != Allocation::Random);
+        let meets =
+            |one: &&policy::Translation| own.iter().any(|own| one.pool.iter().any(|range| range.holds(*own)));
+        if let Some(one) = in_blocks.into_iter().find(meets).filter(|_| router.host || router.bfd.is_some()) {
+            return Err(format!(
+                "line {}: programs of the router use ports of its own addresses, so no blocks can be given of them: name other outside addresses",
+                one.line
+            ));
+        }
         Ok(Translation { source, outside, is_there: true, answered })
     }
 }
@@ -84,6 +96,12 @@ fn outside_of(router: &Router, named: &[String]) -> Result<Vec<usize>, String> {
             "address translation needs an outside: name its interface, or give a default route".into()
         );
     }
+    if let Some(i) = found.iter().find(|i| router.interfaces[**i].dhcp) {
+        let name = &router.interfaces[*i].name;
+        return Err(format!(
+            "{name} leads outside, and has its address by DHCP: statements name outside addresses"
+        ));
+    }
     match found.iter().find(|i| !router.interfaces[**i].has4()) {
         Some(i) => Err(format!("{} leads outside, but has no IPv4 address", router.interfaces[*i].name)),
         None => Ok(found),
@@ -93,8 +111,10 @@ fn outside_of(router: &Router, named: &[String]) -> Result<Vec<usize>, String> {
 /// The statement by which inside networks share the first address of the outside.
 fn shared(router: &Router, outside: &[usize]) -> Result<String, String> {
     let inside = router.interfaces.iter().enumerate().filter(|(i, _)| !outside.contains(i));
-    let networks: Vec<String> =
-        inside.flat_map(|(_, port)| port.four.iter().map(|(_, p)| p.to_string())).collect();
+    let mut prefixes: Vec<Prefix4> = inside.flat_map(|(_, port)| port.four.iter().map(|(_, p)| *p)).collect();
+    prefixes.sort_unstable_by_key(|prefix| (prefix.addr(), prefix.len()));
+    prefixes.dedup_by(|later, kept| last(later) <= last(kept));
+    let networks: Vec<String> = prefixes.iter().map(Prefix4::to_string).collect();
     let address = outside.iter().find_map(|i| router.interfaces[*i].four.first()).map(|(address, _)| address);
     match address {
         Some(address) if !networks.is_empty() => Ok(format!("translate {} to {address}", networks.join(","))),
@@ -194,13 +214,13 @@ pub(super) fn text(router: &Router) -> String {
         }
     };
     let (what, statements) = match &translation.source {
-        Source::File(path) => (path.as_str(), lang::config::quote(path)),
+        Source::File(path) => (path.replace(char::is_control, "?"), lang::config::quote(path)),
         Source::Statements(all) => {
-            // A comma would end the argument.
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || " ./:_-".contains(c);
             let quoted =
-                |one: &String| if one.contains(',') { lang::config::quote(one) } else { one.clone() };
+                |one: &String| if one.chars().all(is_plain) { one.clone() } else { lang::config::quote(one) };
             let each: Vec<String> = all.iter().map(|one| format!("STATEMENT {}", quoted(one))).collect();
-            ("these statements say", each.join(",\n    "))
+            ("these statements say".to_owned(), each.join(",\n    "))
         }
     };
     let says = if what.contains("statements say") { "" } else { " says" };
@@ -214,13 +234,8 @@ pub(super) fn text(router: &Router) -> String {
 pub(super) fn answers(router: &Router) -> String {
     let Some(translation) = &router.nat else { return String::new() };
     let address = router.interfaces.iter().find_map(|i| i.four.first()).map(|(address, _)| *address);
-    // Where all interfaces lead outside, the kernel answers for none of them.
-    let leads_in =
-        |(i, interface): (usize, &Interface)| interface.has4() && !translation.outside.contains(&i);
-    let idle = match router.host && !router.interfaces.iter().enumerate().any(leads_in) {
-        true => "Idle -> toobig;\nIdle -> noneighbour;\n",
-        false => "",
-    };
+    // The kernel knows nothing of translated addresses.
+    let idle = if router.host { "Idle -> toobig;\nIdle -> noneighbour;\n" } else { "" };
     format!(
         "\n// Without a free port or room for another session the sender gets an ICMP error.\n\
          nat44[{}] -> ICMPError({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {ERRORS}{}) -> [0]rt;\n{idle}",

@@ -13,7 +13,7 @@
 //! * `INSIDE`, `OUTSIDE` prefixes of up to 64 bits. If one is longer, zeros follow the other one.
 //!
 //! Sums over addresses stay the same, so checksums of any transport stay right. A word of the address takes up the difference: the subnet with prefixes of up to 48 bits, else
-//! the first word of the interface identifier that is not ffff. ICMPv6 errors are translated with the packet that they quote.
+//! the first word of the interface identifier that is not ffff. ICMPv6 errors are translated with the packet that they quote, if no extension header stands in front.
 //!
 //! **Metadata read:** network header position. **Set:** destination annotation of packets that leave by output 1, to their new destination.
 //!
@@ -100,6 +100,15 @@ fn sum(address: u128) -> u16 {
     words(address).into_iter().fold(0, checksum::add)
 }
 
+/// Writes an address, if there is one.
+#[inline]
+fn put(ip: &mut [u8], at: usize, address: Option<u128>) {
+    let place = ip.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<16>());
+    if let Some((place, address)) = place.zip(address) {
+        *place = address.to_be_bytes();
+    }
+}
+
 impl Nptv6 {
     fn mask(&self) -> u128 {
         u128::MAX.checked_shl(128 - u32::from(self.length)).unwrap_or(0)
@@ -130,19 +139,15 @@ impl Nptv6 {
         Ok(self.from[1 - direction] | host | u128::from(new) << shift)
     }
 
-    /// Translates the address at a place of a packet, if it is of the direction's prefix. Returns the new one.
+    /// What the address at a place of a packet becomes, if it is of the direction's prefix.
     #[inline]
-    fn rewrite(&self, direction: usize, ip: &mut [u8], at: usize) -> Result<Option<u128>, Unmappable> {
-        let Some(place) = ip.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<16>()) else {
-            return Ok(None);
-        };
-        let address = u128::from_be_bytes(*place);
-        if !self.is_for(direction, address) {
-            return Ok(None);
+    fn mapped(&self, direction: usize, ip: &[u8], at: usize) -> Result<Option<u128>, Unmappable> {
+        let address =
+            ip.get(at..).and_then(|rest| rest.first_chunk::<16>().copied()).map(u128::from_be_bytes);
+        match address.filter(|address| self.is_for(direction, *address)) {
+            Some(address) => self.map(direction, address).map(Some),
+            None => Ok(None),
         }
-        let new = self.map(direction, address)?;
-        *place = new.to_be_bytes();
-        Ok(Some(new))
     }
 
     /// Translates the packet that an ICMPv6 error quotes: it went the other way.
@@ -151,11 +156,11 @@ impl Nptv6 {
         if is_error && ip[HEADER + 8] >> 4 == 6 {
             let at = HEADER + 8 + if direction == OUTWARD { DESTINATION } else { SOURCE };
             // One that cannot be translated has never been, and stays.
-            let _ = self.rewrite(direction, ip, at);
+            put(ip, at, self.mapped(direction, ip, at).unwrap_or(None));
         }
     }
 
-    /// The output of a packet after it is translated.
+    /// The output of a packet after it is translated. One that cannot be stays as it is.
     fn translate(&self, direction: usize, packet: &mut Packet) -> Result<usize, Reason> {
         let ip = packet.network_mut().ok_or(Reason::TooShort)?;
         if ip.len() < HEADER {
@@ -164,26 +169,22 @@ impl Nptv6 {
         if ip[0] >> 4 != 6 {
             return Err(Reason::BadVersion);
         }
-        let own = if direction == OUTWARD { SOURCE } else { DESTINATION };
-        let (translated, hairpin) = match (self.rewrite(direction, ip, own), direction) {
-            (Err(Unmappable), _) => return Err(Reason::NoMapping),
-            (Ok(translated), INWARD) => (translated, None),
-            (Ok(translated), _) => {
-                let other = self.rewrite(INWARD, ip, DESTINATION).map_err(|Unmappable| Reason::NoMapping)?;
-                (translated, other)
-            }
+        let unmappable = |Unmappable| Reason::NoMapping;
+        let outside = match direction {
+            OUTWARD => self.mapped(OUTWARD, ip, SOURCE).map_err(unmappable)?,
+            _ => None,
         };
-        if translated.is_some() {
-            self.quoted(direction, ip);
+        let inside = self.mapped(INWARD, ip, DESTINATION).map_err(unmappable)?;
+        put(ip, SOURCE, outside);
+        put(ip, DESTINATION, inside);
+        if direction == OUTWARD {
+            self.quoted(OUTWARD, ip);
         }
-        if hairpin.is_some() {
-            self.quoted(INWARD, ip);
-        }
-        let inside = if direction == INWARD { translated } else { hairpin };
         if let Some(inside) = inside {
+            self.quoted(INWARD, ip);
             packet.set_anno(anno::DST_IP, inside.to_be_bytes());
         }
-        Ok(if direction == INWARD || hairpin.is_some() { INWARD } else { OUTWARD })
+        Ok(if direction == INWARD || inside.is_some() { INWARD } else { OUTWARD })
     }
 
     /// What an address becomes in a direction, for people.
@@ -285,13 +286,18 @@ mod tests {
                 packet("ip6 2001:db8:7::1 to 2001:db8:9::1 / udp 1 to 2"),
                 packet("ip6 fd01:203:405:ffff::1 to 2001:db8:9::1 / udp 1 to 2"),
                 packet("ip6 fd01:203:405:1::1 to 2001:db8:1:d550::1234 / tcp 1 to 2"),
+                packet("ip6 fd01:203:405:1::1 to 2001:db8:1:ffff::1 / tcp 1 to 2"),
             ],
         );
         let run = run.again();
         assert_eq!(sent(&run, "o0"), ["2001:db8:1:d550::1234 2001:db8:9::1", "2001:db8:7::1 2001:db8:9::1"]);
         // Between two hosts inside.
         assert_eq!(sent(&run, "o1"), ["2001:db8:1:d550::1 fd01:203:405:1::1234"]);
-        assert_eq!(sent(&run, "o2"), ["fd01:203:405:ffff::1 2001:db8:9::1"]);
+        // What cannot be translated is as it came.
+        assert_eq!(
+            sent(&run, "o2"),
+            ["fd01:203:405:ffff::1 2001:db8:9::1", "fd01:203:405:1::1 2001:db8:1:ffff::1"]
+        );
         run.give(
             "i1",
             vec![
@@ -323,17 +329,19 @@ mod tests {
             "i1",
             vec![packet(&format!("ip6 2001:db8:5::1 to 2001:db8:1:d550::1234 / icmp6 type 1 / hex {left}"))],
         );
+        // A router inside that speaks by another address quotes an inside one, too.
         let came = quote("ip6 2001:db8:9::1 to fd01:203:405:1::1234 / udp 2 to 1");
-        run.give(
-            "i0",
-            vec![packet(&format!("ip6 fd01:203:405:1::1234 to 2001:db8:9::1 / icmp6 type 1 / hex {came}"))],
-        );
+        for speaker in ["fd01:203:405:1::1234", "2001:db8:7::7"] {
+            let headers = format!("ip6 {speaker} to 2001:db8:9::1 / icmp6 type 1 / hex {came}");
+            run.give("i0", vec![packet(&headers)]);
+        }
         let run = run.again();
         for (output, outer, quoted) in [
             ("o1", "2001:db8:5::1 fd01:203:405:1::1234", "fd01:203:405:1::1234 2001:db8:9::1"),
             ("o0", "2001:db8:1:d550::1234 2001:db8:9::1", "2001:db8:9::1 2001:db8:1:d550::1234"),
         ] {
             let sent = run.bytes(output);
+            assert!(sent.iter().all(|bytes| ends(&bytes[48..]) == quoted), "{output}");
             assert_eq!((ends(&sent[0]).as_str(), ends(&sent[0][48..]).as_str()), (outer, quoted));
         }
     }

@@ -38,6 +38,7 @@
 //! * `exempt SOURCE to DESTINATION` leaves packets alone.
 //! * `filter MODE` says who may send to a port: `endpoint-independent` (everyone, the default), `address-dependent` or `address-and-port-dependent`.
 //! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `udp` (5 min), `icmp` (1 min) or `other` (10 min). `sessions N`, at most 16777216, default 262144.
+//! * `log blocks` notes which host gets which block of ports and when it comes back; `log ports` notes each port as well.
 //!
 //! Inside hosts reach each other by their outside addresses, too (hairpinning). ICMP errors are translated with the packet that they quote. Protocols without ports have
 //! one inside host for each peer. A UDP port or ICMP identifier at which everyone may send is nobody else's for 2 min afterwards. Fragments have no ports: put IPReassembler in front.
@@ -55,6 +56,8 @@
 //! * `sessions` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each session. It has protocol, inside address and port, outside address and port,
 //!   peer and port, and state. Packets and bytes from inside and to it follow, then its age and the seconds until it ends.
 //! * `subscribers` read: a line for each inside host, at most 10,000: inside address, outside address, line of its statement, sessions, ports for TCP, UDP and ICMP, blocks as `FIRST:USED`.
+//! * `journal` read, with the number of an event as parameter, default 0: the number of the next event and how many are gone; then a line for each of those that `log` notes. It has its
+//!   number, the time, `given` or `returned`, the protocol or `-` for a block, inside address, outside address, first and last port. The last 8,192 are kept.
 //! * `owner` read, with `PROTOCOL ADDRESS PORT` as parameter: the inside address and port that have an outside one, or nothing.
 //! * `nsessions`, `nmappings`, `capacity` read. `file` read: FILE.
 //! * `load` write: reads FILE again, or the file that is named. Sessions stay where the new statements allow them. If there is a mistake, the old statements stay.
@@ -104,8 +107,9 @@ pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::de
     .serial("the packets of a session meet in one table, whichever worker they come by")
     .handlers(handlers! { Translator:
         read "statements" => |me, cx| statements(me.nat(), cx.now());
-        read "sessions" => |me, cx, from: &str| some(me.nat(), place(from)?, cx.now());
+        read "sessions" => |me, cx, from: &str| some(me.nat(), place("sessions", from)?, cx.now());
         read "subscribers" => |me, cx| subscribers(me.nat(), cx.now());
+        read "journal" => |me, cx, from: &str| me.journal(from, cx.now(), cx.wall())?;
         read "owner" => |me, cx, which: &str| me.owner(which, cx.now())?;
         read "nsessions" => |me, cx| reaped(me.nat(), cx.now()).len();
         read "nmappings" => |me, cx| reaped(me.nat(), cx.now()).mappings();
@@ -202,10 +206,10 @@ fn reaped(nat: &SharedNat, now: Nanos) -> AdaptiveGuard<'_, Nat> {
 }
 
 /// The place from which a handler should list.
-fn place(text: &str) -> Result<usize, HandlerError> {
+fn place(handler: &'static str, text: &str) -> Result<usize, HandlerError> {
     match text.trim() {
         "" => Ok(0),
-        text => text.parse().map_err(|_| HandlerError::bad_value("sessions", text, "a number")),
+        text => text.parse().map_err(|_| HandlerError::bad_value(handler, text, "a number")),
     }
 }
 
@@ -355,6 +359,29 @@ impl Translator {
         self.nat().lock()
     }
 
+    /// Events from a number on.
+    fn journal(&self, from: &str, now: Nanos, wall: Nanos) -> Result<String, HandlerError> {
+        let from = place("journal", from)? as u64;
+        let (next, events) = self.lock().journal(from);
+        let first = events.first().map_or(next, |(number, _)| *number);
+        let mut text = format!("{next} {}\n", first.saturating_sub(from));
+        for (number, event) in events {
+            let at = wall.saturating_sub(now.saturating_sub(event.at_ns));
+            let what = if event.is_given { "given" } else { "returned" };
+            let protocol = event.protocol.map_or_else(|| "-".to_owned(), rulefile::names::protocol_name);
+            let (first, last) = event.ports;
+            let _ = writeln!(
+                text,
+                "{number} {}.{:09} {what} {protocol} {} {} {first} {last}",
+                at / SECOND,
+                at % SECOND,
+                event.inside,
+                event.outside
+            );
+        }
+        Ok(text)
+    }
+
     fn owner(&self, which: &str, now: Nanos) -> Result<String, HandlerError> {
         let bad = || HandlerError::bad_value("owner", which, "PROTOCOL ADDRESS PORT");
         let words: Vec<&str> = which.split_ascii_whitespace().collect();
@@ -453,7 +480,7 @@ impl Element for Translator {
             ));
         }
         let hairpins = args.keyword("HAIRPINS", 0usize);
-        if hairpins + 2 > self.ninputs {
+        if hairpins.saturating_add(2) > self.ninputs {
             args.error(format!(
                 "HAIRPINS {hairpins} leaves no input for packets that leave by outside links"
             ));
@@ -522,7 +549,7 @@ impl LongHandlers for Translator {
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
         let (nat, now, param) = (Arc::clone(self.nat()), cx.now(), param.to_owned());
         match name {
-            "sessions" => Some(Box::new(move || Ok(some(&nat, place(&param)?, now)))),
+            "sessions" => Some(Box::new(move || Ok(some(&nat, place("sessions", &param)?, now)))),
             "statements" => Some(Box::new(move || Ok(statements(&nat, now)))),
             "subscribers" => Some(Box::new(move || Ok(subscribers(&nat, now)))),
             _ => None,

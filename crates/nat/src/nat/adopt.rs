@@ -17,6 +17,7 @@ impl Nat {
     /// none is looked at; otherwise each is.
     pub fn replace(&mut self, policy: Arc<Policy>, own: &[u32], seed: u64) -> usize {
         if self.policy.gives_as(&policy) && self.own == own && !self.is_stale {
+            self.subscribers.log = policy.log;
             self.policy = policy;
             return 0;
         }
@@ -24,6 +25,7 @@ impl Nat {
         new.splits_hairpins = self.splits_hairpins;
         self.reserved.iter().for_each(|range| new.reserve_own(*range));
         let lost = new.adopt(self);
+        new.subscribers.take_journal(&mut self.subscribers);
         *self = new;
         lost
     }
@@ -47,16 +49,18 @@ impl Nat {
 
     /// Enters a session that another one had.
     fn go_on(&mut self, forward: FlowKey, outside: (u32, u16), entry: Entry, expires_ns: u64) -> Option<()> {
+        let inside = (forward.src, forward.sport);
+        let target = self.forwards.get(&(forward.proto, outside.0, outside.1));
+        let is_of_forward = entry.mapping.is_none() && target.is_some_and(|target| *target == inside);
         let has_room = entry.counts || self.of_forwards < self.sessions.capacity().div_ceil(2);
         if self.sessions.len() >= self.sessions.capacity() || !has_room {
             return None;
         }
-        let inside = (forward.src, forward.sport);
-        let (mapping, counts) = if entry.counts {
-            (self.mapping_again(&forward, outside)?, true)
-        } else {
-            let target = self.forwards.get(&(forward.proto, outside.0, outside.1));
-            (None, target.filter(|target| **target == inside).map(|_| false)?)
+        let (mapping, counts) = match (is_of_forward, entry.counts) {
+            (true, false) => (None, false),
+            (true, true) => (None, self.enter_again(inside.0)),
+            (false, true) => (self.mapping_again(&forward, outside)?, true),
+            (false, false) => return None,
         };
         let reply = FlowKey { dst: outside.0, dport: outside.1, zone: super::OUTSIDE, ..forward.reversed() };
         let made = self.sessions.insert(forward, reply, Entry { mapping, counts, ..entry }, expires_ns);
@@ -67,6 +71,14 @@ impl Nat {
         }
         self.count(&forward, mapping, counts);
         Some(())
+    }
+
+    /// Makes an account for an inside host that had one, if it is translated.
+    fn enter_again(&mut self, inside: u32) -> bool {
+        let policy = Arc::clone(&self.policy);
+        let Some(by) = policy.translation(inside) else { return false };
+        let grant = Grant::Of(&policy.translations[by]);
+        self.subscribers.admit(inside, Some(by as u16), &grant, None, &mut self.rng).is_ok()
     }
 
     /// The mapping of a session that another one had: made, if it can be. None inside for protocols without.

@@ -9,6 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use fastrand::Rng;
 
 use super::Cause;
+use crate::journal::{Event, Journal, Log};
 use crate::policy::{Allocation, SECOND, Translation, nth};
 use crate::ports::{Kind, PortSpace};
 
@@ -16,6 +17,8 @@ use crate::ports::{Kind, PortSpace};
 const TRIED: u64 = 64;
 /// For how long a port is nobody else's (RFC 6888, REQ-8).
 const WAITS_NS: u64 = 120 * SECOND;
+/// Ports that wait which are looked at for one that need not, at most.
+const WAITING: usize = 64;
 /// More outside addresses than this give the room of protocols back that they have no port of.
 const ROOMY: usize = 64;
 
@@ -31,6 +34,7 @@ pub(super) enum Grant<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Block {
     first: u16,
+    size: u16,
     used: u16,
 }
 
@@ -56,6 +60,9 @@ pub(super) struct Subscribers {
     /// Ports that are nobody's until a time, the next one first.
     waiting: VecDeque<(u64, Kind, u32, u16)>,
     now_ns: u64,
+    pub(super) journal: Journal,
+    /// What is noted; nothing while a packet is only tried.
+    pub(super) log: Log,
 }
 
 /// The first ports of blocks in a range.
@@ -85,6 +92,20 @@ impl Subscribers {
         }
     }
 
+    /// Notes that ports were given or have come back; `protocol` none for a block.
+    fn note(&mut self, is_given: bool, kind: Option<Kind>, inside: u32, outside: u32, ports: (u16, u16)) {
+        let is_noted = match self.log {
+            Log::Nothing => false,
+            Log::Blocks => kind.is_none(),
+            Log::Ports => true,
+        };
+        if is_noted {
+            let (at_ns, protocol) = (self.now_ns, kind.map(Kind::protocol));
+            let (inside, outside) = (inside.into(), outside.into());
+            self.journal.note(Event { at_ns, is_given, protocol, inside, outside, ports });
+        }
+    }
+
     /// All accounts, with their inside addresses.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Account)> {
         self.all.iter().map(|(address, account)| (*address, account))
@@ -104,6 +125,33 @@ impl Subscribers {
     pub(super) fn session(&mut self, inside: u32, more: i32) {
         if let Some(account) = self.all.get_mut(&inside) {
             account.sessions = account.sessions.saturating_add_signed(more);
+        }
+    }
+
+    /// Goes on with the journal of others, whose ports these have, too, or which have come back.
+    pub(super) fn take_journal(&mut self, others: &mut Subscribers) {
+        (self.journal, self.now_ns) = (std::mem::take(&mut others.journal), others.now_ns);
+        for (until, kind, outside, port) in std::mem::take(&mut others.waiting) {
+            let space = self.space(outside);
+            if !space.is_used(kind, port) {
+                space.take(kind, port);
+                self.waiting.push_back((until, kind, outside, port));
+            }
+        }
+        let gone: Vec<(u32, u32, (u16, u16))> = others
+            .all
+            .iter()
+            .flat_map(|(inside, account)| {
+                account.blocks.iter().map(move |block| (*inside, account.outside, block))
+            })
+            .filter(|(inside, outside, block)| {
+                let now = self.all.get(inside).filter(|account| account.outside == *outside);
+                now.is_none_or(|account| account.blocks.iter().all(|other| other.first != block.first))
+            })
+            .map(|(inside, outside, block)| (inside, outside, range_of(block.first, block.size)))
+            .collect();
+        for (inside, outside, ports) in gone {
+            self.note(false, None, inside, outside, ports);
         }
     }
 
@@ -180,7 +228,8 @@ impl Subscribers {
                 self.blocks.get(&outside).is_none_or(|used| *used < blocks(translation.ports, size))
             }
             _ if space.used(kind) < translation.width() => true,
-            _ => space.used_in(kind, translation.ports) < translation.width(),
+            _ if space.used_in(kind, translation.ports) < translation.width() => true,
+            _ => self.waiting.iter().take(WAITING).any(|one| (one.1, one.2) == (kind, outside)),
         }
     }
 
@@ -192,10 +241,19 @@ impl Subscribers {
         grant: &Grant<'_>,
         rng: &mut Rng,
     ) -> Result<(u32, u16), Cause> {
+        let blocks = |all: &Subscribers| all.all.get(&inside.0).map_or(0, |account| account.blocks.len());
+        let before = blocks(self);
         let found = self.find_port(kind, inside, grant, rng);
-        if found.is_err() {
+        let Ok((outside, port)) = found else {
             self.forget_idle(inside.0);
+            return found;
+        };
+        if blocks(self) > before
+            && let Some(block) = self.all.get(&inside.0).and_then(|account| account.blocks.last().copied())
+        {
+            self.note(true, None, inside.0, outside, range_of(block.first, block.size));
         }
+        self.note(true, Some(kind), inside.0, outside, (port, port));
         found
     }
 
@@ -219,7 +277,18 @@ impl Subscribers {
                 return Err(Cause::SubscriberLimit);
             }
             Grant::Of(translation) => match translation.allocation {
-                Allocation::Random => space.take_any(kind, translation.ports, rng),
+                Allocation::Random => {
+                    let port = space.take_any(kind, translation.ports, rng);
+                    // Better a port that should wait than none.
+                    port.or_else(|| {
+                        let is_free = |one: &(u64, Kind, u32, u16)| {
+                            let (low, high) = translation.ports;
+                            (one.1, one.2) == (kind, outside) && low <= one.3 && one.3 <= high
+                        };
+                        let at = self.waiting.iter().take(WAITING).position(is_free)?;
+                        self.waiting.remove(at).map(|(_, _, _, port)| port)
+                    })
+                }
                 Allocation::Deterministic => {
                     let (_, range) = translation.determined(inside).ok_or(Cause::NoPort)?;
                     space.take_any(kind, range, rng)
@@ -235,7 +304,7 @@ impl Subscribers {
                     }
                     in_block.or_else(|| {
                         let first = free_block(space, translation.ports, size, rng)?;
-                        account.blocks.push(Block { first, used: 1 });
+                        account.blocks.push(Block { first, size, used: 1 });
                         *self.blocks.entry(outside).or_default() += 1;
                         space.take_any(kind, range_of(first, size), rng)
                     })
@@ -277,7 +346,7 @@ impl Subscribers {
                     None if account.blocks.len() < usize::from(most)
                         && space.is_free(range_of(first, size)) =>
                     {
-                        account.blocks.push(Block { first, used: 1 });
+                        account.blocks.push(Block { first, size, used: 1 });
                         *self.blocks.entry(account.outside).or_default() += 1;
                     }
                     None => return false,
@@ -311,18 +380,20 @@ impl Subscribers {
         }
         let Some(account) = self.all.get_mut(&inside) else { return };
         account.ports[kind as usize] = account.ports[kind as usize].saturating_sub(1);
-        if let Grant::Of(Translation { allocation: Allocation::Blocks { size, .. }, .. }) = grant
-            && let Some(at) =
-                account.blocks.iter().position(|block| block.first <= port && port - block.first < *size)
+        let holds = |block: &Block| block.first <= port && port - block.first < block.size;
+        if matches!(grant, Grant::Of(_))
+            && let Some(at) = account.blocks.iter().position(holds)
         {
             account.blocks[at].used -= 1;
             if account.blocks[at].used == 0 {
-                account.blocks.swap_remove(at);
+                let block = account.blocks.swap_remove(at);
                 if let Some(used) = self.blocks.get_mut(&outside) {
                     *used = used.saturating_sub(1);
                 }
+                self.note(false, None, inside, outside, range_of(block.first, block.size));
             }
         }
+        self.note(false, Some(kind), inside, outside, (port, port));
         self.forget_idle(inside);
     }
 }

@@ -573,10 +573,19 @@ fn ports_run_out_and_come_back() {
     out(&mut nat, 10 * S, "ip 10.0.1.5 > 203.0.113.2 / udp 7 > 9").unwrap();
     out(&mut nat, 10 * S, "ip 10.0.1.5 > 203.0.113.2 / tcp 7 > 9").unwrap();
     assert_eq!(nat.subscribers().count(), 10);
-    // RFC 6888, REQ-8: everyone could send to it, so it is nobody else's for 120 s.
-    assert_eq!(out(&mut nat, 301 * S, "ip 10.0.1.77 > 203.0.113.1 / udp 7 > 9"), Err(Cause::NoPort));
-    let again = port(&out(&mut nat, 422 * S, "ip 10.0.1.77 > 203.0.113.1 / udp 7 > 9").unwrap());
+    // RFC 6888, REQ-8: everyone could send to it, so it is nobody else's for 120 s, unless there is no other.
+    nat.reap(305 * S, 20);
+    assert_eq!(nat.mappings(), 5);
+    let again = port(&out(&mut nat, 305 * S, "ip 10.0.1.77 > 203.0.113.1 / udp 7 > 9").unwrap());
     assert!(given.contains(&again));
+    let mut nat = self::nat("translate 10.0.1.0/24 to 192.0.2.1 ports 2000-2001");
+    let first = port(&out(&mut nat, 0, "ip 10.0.1.1 > 203.0.113.1 / udp 7 > 9").unwrap());
+    let other = port(&out(&mut nat, 301 * S, "ip 10.0.1.2 > 203.0.113.1 / udp 7 > 9").unwrap());
+    assert_ne!(first, other);
+    // It also waits when the statements change.
+    nat.replace(policy("translate 10.0.1.0/24 to 192.0.2.1 ports 2000-2002"), &[address("192.0.2.1")], 1);
+    let third = port(&out(&mut nat, 302 * S, "ip 10.0.1.3 > 203.0.113.1 / udp 7 > 9").unwrap());
+    assert_eq!(third, 2002);
     // Where its owner decides who may send, it is free at once.
     let mut nat = self::nat("translate 10.0.1.0/24 to 192.0.2.1 ports 2000-2000\nfilter address-dependent");
     for n in 0..3 {
@@ -968,4 +977,108 @@ fn adoption_gives_only_what_the_new_policy_would() {
     let mut nat = nat(HOME);
     out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.1 / udp 1 > 9").unwrap();
     assert!(nat.policy().gives_as(&policy(&format!("# a remark\n\n{HOME} # and one more"))));
+}
+
+#[test]
+fn who_has_had_which_ports_is_noted() {
+    let events = |nat: &Nat, from: u64| -> Vec<String> {
+        let (_, all) = nat.journal(from);
+        let what = |given| if given { "given" } else { "returned" };
+        all.iter()
+            .map(|(n, e)| {
+                format!(
+                    "{n} {} {} {:?} {} {:?}",
+                    e.at_ns / S,
+                    what(e.is_given),
+                    e.protocol,
+                    e.inside,
+                    e.ports
+                )
+            })
+            .collect()
+    };
+    let blocks = "translate 10.0.1.0/24 to 192.0.2.1 ports 1024-1055 block 16\nlog blocks";
+    let mut nat = nat(blocks);
+    for port in 1..4 {
+        out(&mut nat, S, &format!("ip 10.0.1.5 > 203.0.113.1 / udp {port} > 9")).unwrap();
+    }
+    let first = nat.subscribers().next().unwrap().blocks[0].0;
+    assert_eq!(events(&nat, 0), [format!("0 1 given None 10.0.1.5 {:?}", (first, first + 15))]);
+    nat.reap(400 * S, 100);
+    assert_eq!(events(&nat, 1), [format!("1 400 returned None 10.0.1.5 {:?}", (first, first + 15))]);
+    // Ports, too; and other statements that end them.
+    nat.replace(policy(&blocks.replace("log blocks", "log ports")), &[address("192.0.2.1")], 1);
+    let outside = port(&out(&mut nat, 401 * S, "ip 10.0.1.6 > 203.0.113.1 / tcp 1 > 9").unwrap());
+    let found = events(&nat, 2);
+    assert!(found[0].starts_with("2 401 given None 10.0.1.6 "), "{found:?}");
+    assert_eq!(found[1..], [format!("3 401 given Some(6) 10.0.1.6 {:?}", (outside, outside))]);
+    nat.replace(
+        policy("translate 10.0.1.0/24 to 192.0.2.9 block 16\nlog blocks"),
+        &[address("192.0.2.1")],
+        1,
+    );
+    let found = events(&nat, 4);
+    assert!(found.len() == 1 && found[0].starts_with("4 401 returned None 10.0.1.6 "), "{found:?}");
+    // Nothing, if nothing is said.
+    nat.replace(policy(HOME), &[], 1);
+    out(&mut nat, 402 * S, "ip 10.0.1.6 > 203.0.113.1 / tcp 1 > 9").unwrap();
+    assert_eq!((nat.journal(5).0, nat.journal(5).1.len()), (5, 0));
+}
+
+#[test]
+fn nobody_sends_from_outside_addresses_but_the_router() {
+    let mut nat = nat("translate 10.0.1.0/24 to 192.0.2.1-192.0.2.4\nexempt 192.0.2.1 to 10.0.1.200");
+    for source in ["192.0.2.2", "192.0.2.4"] {
+        assert_eq!(
+            out(&mut nat, 0, &format!("ip {source} > 203.0.113.1 / udp 2000 > 9")),
+            Err(Cause::Spoofed)
+        );
+    }
+    out(&mut nat, 0, "ip 192.0.2.1 > 203.0.113.1 / udp 2000 > 9").unwrap();
+    assert_eq!(nat.len(), 1);
+    // Reserved ports of the router stay as they are.
+    nat.reserve_own((5000, 5003));
+    assert_eq!(
+        out(&mut nat, 0, "ip 192.0.2.1 > 203.0.113.1 / udp 5001 > 9").unwrap(),
+        "192.0.2.1:5001 > 203.0.113.1:9"
+    );
+    assert_eq!(nat.len(), 1);
+    // A neighbour outside with an address like those inside, by an exemption.
+    let mut ip = packet("ip 10.0.1.200 > 192.0.2.1 / icmp echo id 5");
+    let mut ahead = Vec::new();
+    nat.look_ahead([&ip[..]].into_iter(), false, &mut ahead);
+    assert_eq!(nat.arriving(0, &mut ip, &ahead[0], true), Outcome::Unchanged);
+}
+
+#[test]
+fn sessions_that_a_server_begins_by_a_forward_count_for_it() {
+    let mut nat = nat("translate 10.0.1.0/24 to 192.0.2.1 max-sessions 3\nforward tcp 25 to 10.0.1.20");
+    for n in 0..3 {
+        out(&mut nat, 0, &format!("ip 10.0.1.20 > 203.0.113.{n} / tcp 25 > 25 flags S")).unwrap();
+    }
+    assert_eq!(
+        out(&mut nat, 0, "ip 10.0.1.20 > 203.0.113.9 / tcp 25 > 25 flags S"),
+        Err(Cause::SubscriberLimit)
+    );
+    // Others begin what they like.
+    come(&mut nat, 0, "ip 203.0.113.9 > 192.0.2.1 / tcp 9 > 25 flags S").unwrap();
+    assert_eq!((nat.len(), nat.of_forwards), (4, 1));
+    // They go on with other statements.
+    let more = "translate 10.0.1.0/24 to 192.0.2.1-192.0.2.2 max-sessions 3\nforward tcp 25 on 192.0.2.1 to 10.0.1.20";
+    assert_eq!(nat.replace(policy(more), &[address("192.0.2.1")], 1), 0);
+    consistent(&nat);
+    assert_eq!((nat.len(), nat.of_forwards, nat.subscribers().next().unwrap().sessions), (4, 1, 3));
+    nat.reap(u64::MAX, 10_000);
+    assert_eq!((nat.len(), nat.of_forwards, nat.subscribers().count()), (0, 0, 0));
+}
+
+#[test]
+fn a_hairpin_that_is_tried_is_tried_to_its_end() {
+    let mut nat = nat(&format!("{HOME}\nforward tcp 80 to 10.0.1.20 port 8080"));
+    nat.split_hairpins(true);
+    let mut ip = packet("ip 10.0.1.5 > 192.0.2.1 / tcp 4000 > 80 flags S");
+    let Outcome::Hairpin(number) = nat.rehearse(0, &mut ip, false, false) else { panic!("a hairpin") };
+    assert!(nat.is_empty());
+    assert_eq!(nat.leaving_inside(&mut ip, number), Outcome::Translated);
+    assert!(ends(&ip).starts_with("192.0.2.1:"), "{}", ends(&ip));
 }

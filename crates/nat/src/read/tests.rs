@@ -38,7 +38,8 @@ forward udp 5000-5009 on 192.0.2.1 to 10.0.1.21 port 6000
 filter address-dependent
 timeout udp 2m
 timeout tcp-transitory 1m
-sessions 1000",
+sessions 1000
+log blocks",
     );
     let [home, blocks, fixed] = &policy.translations[..] else { panic!("{policy:?}") };
     assert_eq!((home.allocation, home.ports, home.line), (Allocation::Random, (1024, 65535), 2));
@@ -52,7 +53,7 @@ sessions 1000",
     assert!(!policy.is_exempt(address("10.0.2.1"), address("10.9.1.1")));
     let ports: Vec<_> = policy.forwards.iter().map(|one| (one.protocol, one.ports, one.port)).collect();
     assert_eq!(ports, [(TCP, (443, 443), 8443), (UDP, (5000, 5009), 6000)]);
-    assert_eq!((policy.filter, policy.sessions), (Filter::AddressDependent, 1000));
+    assert_eq!((policy.filter, policy.sessions, policy.log), (Filter::AddressDependent, 1000, Log::Blocks));
     assert_eq!((policy.timeouts.udp, policy.timeouts.tcp_transitory), (120_000_000_000, 60_000_000_000));
     assert_eq!(policy.translation(address("100.64.15.255")), Some(1));
     let outside: Vec<String> = policy.outside().into_iter().map(range_text).collect();
@@ -175,6 +176,7 @@ fn mistakes_have_a_place_and_a_remedy() {
             "2: 'filter' is given twice; leave one out",
         ),
         ("timeout udp 1m\ntimeout udp 2m", "2: 'timeout udp' is given twice; leave one out"),
+        ("log everything", "1: unknown thing to note 'everything'; known: blocks, ports"),
         ("sessions 5\nsessions 5", "2: 'sessions' is given twice; leave one out"),
         (
             "translate 10.0.0.0/24 to 192.0.2.1 deterministic\nforward tcp 8080 to 10.0.0.1",
@@ -190,4 +192,18 @@ fn mistakes_have_a_place_and_a_remedy() {
         let found = wrong(text);
         assert!(found.iter().any(|one| one.starts_with(expected)), "{text}:\n{found:#?}");
     }
+}
+
+#[test]
+fn who_has_a_port_is_known_if_no_other_statement_is_for_the_host() {
+    let policy = good(
+        "static 10.0.1.9 to 192.0.2.9\ntranslate 10.0.1.5 to 192.0.2.8\ntranslate 10.0.1.0/24 to 192.0.2.1 deterministic",
+    );
+    let ports = |host: &str| policy.translations[1].determined(address(host)).unwrap().1.0;
+    let owner = |protocol: u8, port: u16| {
+        policy.owner(protocol, "192.0.2.1".parse().unwrap(), port).map(|found| found.0)
+    };
+    assert_eq!(owner(TCP, ports("10.0.1.6")), Some("10.0.1.6".parse().unwrap()));
+    assert_eq!((owner(TCP, ports("10.0.1.5")), owner(TCP, ports("10.0.1.9"))), (None, None));
+    assert_eq!(owner(47, ports("10.0.1.6")), None);
 }
