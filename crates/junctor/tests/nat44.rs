@@ -433,7 +433,7 @@ fn gateways_stand_in_one_text() {
         (&[][..], "STATEMENT \"translate 10.0.1.0/24,10.0.2.0/24 to 192.0.2.1\", "),
         (&forward, "STATEMENT forward tcp 80 to 10.0.1.20, "),
         (&["--host"], "RESERVED 32768-60999"),
-        (&["--outside", "d1"], "STATEMENT \"translate 192.0.2.0/24,10.0.2.0/24 to 10.0.1.1\", "),
+        (&["--outside", "d1"], "STATEMENT \"translate 10.0.2.0/24,192.0.2.0/24 to 10.0.1.1\", "),
     ] {
         let command = [&["init", "nat", "--default", "192.0.2.254"], &interfaces[..], more].concat();
         let made = Command::new(JUNCTOR).args(&command).output().unwrap();
