@@ -486,6 +486,13 @@ fn gateways_stand_in_one_text() {
         let checked = Command::new(JUNCTOR).args(["check", &path]).output().unwrap();
         assert!(checked.status.success() && checked.stderr.is_empty(), "{more:?}: {checked:?}");
     }
+    for addresses in ["10.0.1.1/24,10.0.1.2/24", "2001:db8::1/64,2001:db8::2/64"] {
+        let interfaces = ["d0=192.0.2.1/24,2001:db8:9::1/64".to_owned(), format!("d1={addresses}")];
+        let made = Command::new(JUNCTOR).args(["init", "router"]).args(&interfaces).output().unwrap();
+        std::fs::write(&path, made.stdout).unwrap();
+        let checked = Command::new(JUNCTOR).args(["check", &path]).output().unwrap();
+        assert!(checked.status.success() && checked.stderr.is_empty(), "{interfaces:?}: {checked:?}");
+    }
     for (more, said) in [
         (&["d0=dhcp", "--outside", "d0", "--host"][..], "has its address by DHCP"),
         (

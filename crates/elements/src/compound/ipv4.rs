@@ -52,11 +52,20 @@ fn routes_of(router: &Router, number: usize) -> Vec<String> {
         table.push(format!("224.0.0.0/4 {}", multicast::output4(router)));
     }
     // On a link of two hosts or of one, the network is no more than its addresses.
-    table.extend(addresses().filter(|(_, (_, p))| p.len() < 32).map(|(i, (_, p))| format!("{p} {}", i + 1)));
+    for (i, (_, network)) in addresses().filter(|(_, (_, p))| p.len() < 32) {
+        once(&mut table, format!("{network} {}", i + 1));
+    }
     if !has_default_in(router, number) {
         table.push(format!("0.0.0.0/0 {}", router.interfaces.len() + 1));
     }
     table
+}
+
+/// Adds a line that is not there yet: an interface may have several addresses on one network.
+pub(super) fn once(table: &mut Vec<String>, line: String) {
+    if !table.contains(&line) {
+        table.push(line);
+    }
 }
 
 /// How many outputs the routing table has for the rest of the router.
@@ -203,16 +212,13 @@ pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
             nat::answered_by_us(router, i),
         );
     }
-    let mut answered: Vec<String> = four.iter().map(|(a, _)| format!("{a} {station}")).collect();
-    let translated = nat::answered(router, i);
-    if let Some(last) = answered.last_mut().filter(|_| !translated.is_empty()) {
-        *last = last.replacen(' ', &format!(" {} ", translated.join(" ")), 1);
-    }
+    let own = four.iter().map(|(address, _)| address.to_string());
+    let answered: Vec<String> = own.chain(nat::answered(router, i)).collect();
     format!(
-        "{queries} -> asked{i} :: Tee -> ARPResponder({}) -> out{i};\n\
+        "{queries} -> asked{i} :: Tee -> ARPResponder({} {station}) -> out{i};\n\
          asked{i}[1] -> [1]arp{i};\n\
          {replies} -> [1]arp{i};\n",
-        answered.join(", ")
+        answered.join(" ")
     )
 }
 

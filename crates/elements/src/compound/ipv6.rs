@@ -78,12 +78,8 @@ fn routes(router: &Router) -> Vec<String> {
 fn routes_of(router: &Router, number: usize) -> Vec<String> {
     let mut table: Vec<String> = Vec::new();
     let anycast = if router.host { 0 } else { anycast_output(router) };
-    let mut line = |prefix: Prefix6, output: usize| {
-        let line = format!("{prefix} {output}");
-        if !table.contains(&line) {
-            table.push(line);
-        }
-    };
+    let mut line =
+        |prefix: Prefix6, output: usize| super::ipv4::once(&mut table, format!("{prefix} {output}"));
     for (_, port) in members(router, number) {
         for (address, prefix) in &port.six {
             line(Prefix6::host(*address), 0);
@@ -110,7 +106,9 @@ fn routes_of(router: &Router, number: usize) -> Vec<String> {
     table.push(format!("ff00::/8 {groups}"));
     for (i, port) in members(router, number) {
         let networks = port.six.iter().filter(|(_, p)| p.len() < 128);
-        table.extend(networks.map(|(_, p)| format!("{p} {}", i + 1)));
+        for (_, network) in networks {
+            super::ipv4::once(&mut table, format!("{network} {}", i + 1));
+        }
     }
     if !has_default_in(router, number) {
         table.push(format!("::/0 {}", never + 1));
