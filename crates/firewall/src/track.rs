@@ -5,6 +5,8 @@
 //! acknowledges what has been sent (van Rooij, *Real Stateful TCP Packet Filtering in IP Filter*, 2000). A reset ends a connection only
 //! if its sequence number is exactly the one that the receiver expects; others pass, and the receiver asks (RFC 5961, 3.2).
 
+pub use tables::flow::State;
+
 use crate::policy::Timeouts;
 
 /// Flags of TCP.
@@ -72,40 +74,6 @@ struct Sent {
     has_fin: bool,
     /// Whether the other side has acknowledged its SYN.
     is_agreed: bool,
-}
-
-/// Where a connection is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// TCP: one side has asked.
-    Asked,
-    /// TCP: both sides have.
-    Answered,
-    /// TCP: both sides have agreed. Others: both sides have sent.
-    Open,
-    /// TCP: one side has closed.
-    HalfClosed,
-    /// TCP: both sides have closed.
-    Closed,
-    /// TCP: one side has reset it.
-    Reset,
-    /// Others: one side has sent.
-    Single,
-}
-
-impl State {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            State::Asked => "asked",
-            State::Answered => "answered",
-            State::Open => "open",
-            State::HalfClosed => "half-closed",
-            State::Closed => "closed",
-            State::Reset => "reset",
-            State::Single => "single",
-        }
-    }
 }
 
 /// Why a segment does not belong to a connection.

@@ -2,19 +2,16 @@
 //! `junctor firewall`: rule files, and the firewall of a running router.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use client::{Client, Failure, lost};
-use firewall::{Reading, Ruleset, Seen};
+use firewall::{Ruleset, Seen};
 use lang::Severity;
-use serde_json::json;
+use serde_json::{Value, json};
 use views::firewall as view;
 
 use crate::ctl::{self, Which};
+use crate::findings::{Events, diagnose, journal};
 use crate::{exit, outcome};
-
-/// Between two looks at the journal.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// Check rule files, and show or change the firewall of a running router.
 ///
@@ -134,16 +131,6 @@ fn done(done: Result<u8, Failure>) -> u8 {
     done.unwrap_or_else(|why| ctl::tell(&why))
 }
 
-/// Prints what is wrong, in a compiler's style or as JSON.
-fn diagnose(reading: &Reading, as_json: bool) {
-    if as_json {
-        outln!("{}", lang::to_json(&reading.diagnostics, &reading.sources));
-    } else {
-        let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
-        err!("{}", lang::render(&reading.diagnostics, &reading.sources, color));
-    }
-}
-
 fn check(file: &std::path::Path, as_json: bool) -> u8 {
     let mut reading = match firewall::read_file(file) {
         Ok(reading) => reading,
@@ -158,7 +145,7 @@ fn check(file: &std::path::Path, as_json: bool) -> u8 {
             return outcome::usage(format!("{}: {why}", file.display()));
         }
     }
-    diagnose(&reading, as_json);
+    diagnose(&reading.diagnostics, &reading.sources, as_json);
     let has_errors = reading.diagnostics.iter().any(|d| d.severity == Severity::Error);
     if !has_errors && !as_json {
         outln!("{summary}");
@@ -172,7 +159,7 @@ fn test(file: &std::path::Path, zones: [&String; 2], as_json: bool, packet: &str
         Err(why) => return outcome::usage(why),
     };
     let Some(policy) = reading.policy.take() else {
-        diagnose(&reading, false);
+        diagnose(&reading.diagnostics, &reading.sources, as_json);
         return exit::USAGE;
     };
     let mut numbers = [0; 2];
@@ -272,23 +259,10 @@ fn load(file: Option<&PathBuf>, revalidate: bool, of: &Of) -> Result<u8, Failure
 
 fn log(follow: bool, of: &Of) -> Result<u8, Failure> {
     let (mut client, element) = of.connect()?;
-    let mut from = 0;
-    loop {
-        let events = view::events(&mut client, &element, from)?;
-        if events.gone > 0 && from > 0 {
-            errln!("junctor: {} events are gone: there were too many", events.gone);
-        }
-        for event in &events.all {
-            if of.json {
-                outln!("{event}");
-            } else {
-                outln!("{}", view::event_text(event));
-            }
-        }
-        from = events.next;
-        if !follow {
-            return Ok(exit::SUCCESS);
-        }
-        std::thread::sleep(LOOK);
-    }
+    let text: fn(&Value) -> String = view::event_text;
+    journal(follow, (!of.json).then_some(text), |from| {
+        let view::Events { next, gone, all, .. } = view::events(&mut client, &element, from)?;
+        Ok(Events { next, gone, all })
+    })?;
+    Ok(exit::SUCCESS)
 }

@@ -24,6 +24,7 @@ mod describe;
 mod doctor;
 mod drops;
 mod fib;
+mod findings;
 mod firewall;
 mod init;
 mod ipsec;

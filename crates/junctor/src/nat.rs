@@ -3,20 +3,17 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use client::{Client, Failure, lost};
 use lang::Severity;
-use nat::Reading;
 use nat::policy::Policy;
-use serde_json::json;
+use serde_json::{Value, json};
 use views::nat as view;
 
 use crate::ctl::{self, Which};
+use crate::findings::{Events, diagnose, journal};
 use crate::{exit, outcome};
 
-/// Between two looks at the journal.
-const LOOK: Duration = Duration::from_millis(500);
 /// Inside hosts that a router lists at most.
 const HOSTS: usize = 10_000;
 
@@ -161,22 +158,12 @@ pub(crate) fn main(args: &Args) -> u8 {
     done.unwrap_or_else(|why| ctl::tell(&why))
 }
 
-/// Prints what is wrong, in a compiler's style or as JSON.
-fn diagnose(reading: &Reading, as_json: bool) {
-    if as_json {
-        outln!("{}", lang::to_json(&reading.diagnostics, &reading.sources));
-    } else {
-        let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
-        err!("{}", lang::render(&reading.diagnostics, &reading.sources, color));
-    }
-}
-
 fn check(file: &std::path::Path, as_json: bool) -> u8 {
     let reading = match nat::read_file(file) {
         Ok(reading) => reading,
         Err(why) => return outcome::usage(why),
     };
-    diagnose(&reading, as_json);
+    diagnose(&reading.diagnostics, &reading.sources, as_json);
     let has_errors = reading.diagnostics.iter().any(|d| d.severity == Severity::Error);
     if let Some(policy) = reading.policy.filter(|_| !as_json) {
         let (translations, forwards, statics) =
@@ -194,7 +181,7 @@ fn check(file: &std::path::Path, as_json: bool) -> u8 {
 fn policy(file: &std::path::Path, as_json: bool) -> Result<Policy, u8> {
     let mut reading = nat::read_file(file).map_err(outcome::usage)?;
     reading.policy.take().ok_or_else(|| {
-        diagnose(&reading, as_json);
+        diagnose(&reading.diagnostics, &reading.sources, as_json);
         exit::USAGE
     })
 }
@@ -311,24 +298,12 @@ fn who(protocol: &str, outside: SocketAddrV4, of: &Of) -> Result<u8, Failure> {
 
 fn log(follow: bool, of: &Of) -> Result<u8, Failure> {
     let (mut client, element) = of.connect()?;
-    let mut from = 0;
-    loop {
-        let events = view::events(&mut client, &element, from)?;
-        if events.gone > 0 && from > 0 {
-            errln!("junctor: {} events are gone: there were too many", events.gone);
-        }
-        for event in &events.all {
-            match of.json {
-                true => outln!("{event}"),
-                false => outln!("{}", view::event_text(event)),
-            }
-        }
-        from = events.next;
-        if !follow {
-            return Ok(exit::SUCCESS);
-        }
-        std::thread::sleep(LOOK);
-    }
+    let text: fn(&Value) -> String = view::event_text;
+    journal(follow, (!of.json).then_some(text), |from| {
+        let view::Events { next, gone, all } = view::events(&mut client, &element, from)?;
+        Ok(Events { next, gone, all })
+    })?;
+    Ok(exit::SUCCESS)
 }
 
 fn load(file: Option<&PathBuf>, of: &Of) -> Result<u8, Failure> {

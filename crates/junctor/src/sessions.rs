@@ -8,13 +8,11 @@ use client::{Client, Failure, lost};
 use firewall::{AddressRange, Addresses};
 use rulefile::names;
 use serde_json::json;
+use tables::flow::State;
 use views::sessions::{self as view, Holder, Session};
 
 use crate::ctl::{self, Which};
 use crate::{exit, outcome};
-
-/// States of sessions.
-const STATES: [&str; 7] = ["asked", "answered", "open", "half-closed", "closed", "reset", "single"];
 
 /// List, count or end sessions of a running router's firewall or address translator.
 #[derive(Clone, Debug, clap::Args)]
@@ -74,8 +72,9 @@ pub(crate) fn main(args: &Args) -> u8 {
         Some(Ok(number)) => Some(names::protocol_name(number)),
         None => None,
     };
-    if let Some(state) = args.state.as_deref().filter(|state| !STATES.contains(state)) {
-        return outcome::usage(format!("--state: '{state}' is none of {}", STATES.join(", ")));
+    let states = State::ALL.map(State::name);
+    if let Some(state) = args.state.as_deref().filter(|state| !states.contains(state)) {
+        return outcome::usage(format!("--state: '{state}' is none of {}", states.join(", ")));
     }
     let args = &Args { protocol, ..args.clone() };
     run(args, address.as_ref()).unwrap_or_else(|why| ctl::tell(&why))

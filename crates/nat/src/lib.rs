@@ -33,4 +33,4 @@ pub use journal::{Event, Log};
 pub use nat::{Ahead, Cause, Nat, Outcome, Session, Subscriber};
 pub use packet::Unseen;
 pub use read::{Reading, read, read_file};
-pub use track::State;
+pub use tables::flow::State;

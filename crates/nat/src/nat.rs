@@ -16,22 +16,24 @@
 mod adopt;
 mod errors;
 mod explain;
+mod hairpins;
 mod listing;
+mod lives;
 mod subscribers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, NEVER, Prepared};
+use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Prepared};
 
 use crate::journal::{Event, Log};
 use crate::packet::{End, RST, Unseen, Upper, View, rewrite, rewrite_address};
-use crate::policy::{Allocation, Filter, Policy, Range, SECOND, TCP};
+use crate::policy::{Filter, Policy, Range, TCP};
 use crate::ports::Kind;
 use crate::track::Track;
 pub use listing::{Session, Subscriber};
-use subscribers::{Grant, Subscribers};
+use subscribers::Subscribers;
 
 /// Zone of keys of packets as they are inside.
 const INSIDE: u16 = 0;
@@ -539,252 +541,6 @@ impl Nat {
             Filter::EndpointIndependent => true,
             Filter::AddressDependent => self.peers.contains_key(&(mapping, source)),
             Filter::AddressAndPortDependent => false,
-        }
-    }
-
-    /// A packet from inside to an outside address.
-    fn hairpin(&mut self, now_ns: u64, ip: &mut [u8], view: &View) -> Outcome {
-        let [_, port] = view.ports();
-        let leads_inside = matches!(view.upper, Upper::Error(_))
-            || self.policy.static_inside(view.destination).is_some()
-            || self.forwards.contains_key(&(view.protocol, view.destination, port))
-            || self.mapping_of(view.protocol, view.destination, port).is_some();
-        if !leads_inside {
-            return self.unmapped(view.destination);
-        }
-        let again = |nat: &mut Nat, ip: &mut [u8], leaving: bool| -> Outcome {
-            let mut ahead = Vec::with_capacity(1);
-            nat.look_ahead(std::iter::once(&*ip), leaving, &mut ahead);
-            match (leaving, ahead[0].view) {
-                (true, _) => nat.leaving(now_ns, ip, &ahead[0]),
-                (false, Ok(view)) => match ahead[0].key.and_then(|key| nat.sessions.lookup_prepared(&key)) {
-                    Some(hit) if hit.direction == Direction::Reply && nat.is_alive(hit.id, now_ns) => {
-                        nat.known(now_ns, ip, &view, hit.id, 1)
-                    }
-                    _ => nat.arriving_unknown(now_ns, ip, &view),
-                },
-                (false, Err(why)) => Outcome::Drop(why.into()),
-            }
-        };
-        let first = match again(self, ip, true) {
-            Outcome::Drop(cause) => return Outcome::Drop(cause),
-            first => first,
-        };
-        let second = match again(self, ip, false) {
-            Outcome::Drop(cause) => return Outcome::Drop(cause),
-            Outcome::Unchanged => first,
-            second => second,
-        };
-        let outward =
-            self.sessions.lookup(&key(view, INSIDE)).filter(|hit| hit.direction == Direction::Forward);
-        let (Some(hit), true, Ok(translated)) = (outward, self.splits_hairpins, View::of(ip)) else {
-            return second;
-        };
-        // Errors quote a packet, and stay translated as a whole.
-        if matches!(view.upper, Upper::Error(_)) {
-            return second;
-        }
-        rewrite(ip, &translated, End::Source, view.source, view.ports()[0]);
-        Outcome::Hairpin(FlowTable::<Entry>::number(hit.id))
-    }
-
-    /// Gives a packet that leaves for the inside the source that [`Outcome::Hairpin`] has kept back, by its number.
-    pub fn leaving_inside(&self, ip: &mut [u8], number: u32) -> Outcome {
-        let Ok(view) = View::of(ip) else { return Outcome::Unchanged };
-        if matches!(view.upper, Upper::Error(_)) {
-            return Outcome::Unchanged;
-        }
-        let source = (view.source, view.ports()[0], view.protocol);
-        let session = self.sessions.numbered(number).map(|flow| (flow.forward, flow.reply));
-        let is_its =
-            |(forward, _): &(FlowKey, FlowKey)| (forward.src, forward.sport, forward.proto) == source;
-        let Some((_, reply)) = session.filter(is_its).or(self.tried.filter(is_its)) else {
-            return Outcome::Unchanged;
-        };
-        rewrite(ip, &view, End::Source, reply.dst, reply.dport);
-        Outcome::Translated
-    }
-
-    /// Begins a session of a packet that leaves, by a translation, or by none for the router's own.
-    fn begin(&mut self, now_ns: u64, view: &View, by: Option<u16>) -> Result<FlowId, Cause> {
-        self.make_room(now_ns, false)?;
-        let forward = key(view, INSIDE);
-        let inside = (forward.src, forward.sport);
-        let policy = Arc::clone(&self.policy);
-        let translation = by.and_then(|by| policy.translations.get(usize::from(by)));
-        let grant = match translation {
-            Some(translation) => Grant::Of(translation),
-            None => Grant::Own(self.own_range(inside.0)),
-        };
-        self.subscribers.admit(inside.0, by, &grant, Kind::of(view.protocol), &mut self.rng)?;
-        let Some(kind) = Kind::of(view.protocol) else {
-            let outside = (self.subscribers.outside_of(inside.0).ok_or(Cause::NoPort)?, forward.sport);
-            let begun = self.insert(now_ns, view, forward, outside, None, true);
-            return begun.inspect_err(|_| self.subscribers.forget_idle(inside.0));
-        };
-        let [inner, _] = mapping_keys(view.protocol, inside, (0, 0));
-        let known = self
-            .mappings
-            .lookup(&inner)
-            .and_then(|hit| self.mappings.flow(hit.id).map(|flow| (hit.id, flow.reply)));
-        let (mapping, outside) = match known {
-            Some((id, reply)) => (id, (reply.dst, reply.dport)),
-            None => {
-                let outside = self.subscribers.take_port(kind, inside, &grant, &mut self.rng)?;
-                let keys = mapping_keys(view.protocol, inside, outside);
-                let value = Mapping { sessions: 0, translation: by };
-                // There are no more mappings than sessions, and the port was free.
-                let made = self.mappings.insert(keys[0], keys[1], value, NEVER);
-                match made {
-                    Ok(id) => (id, outside),
-                    Err(_) => {
-                        self.subscribers.give_back(kind, inside.0, outside, &grant, false);
-                        return Err(Cause::Full);
-                    }
-                }
-            }
-        };
-        let begun = self.insert(now_ns, view, forward, outside, Some(mapping), true);
-        if begun.is_err() {
-            self.leave_mapping(mapping, false);
-        }
-        begun
-    }
-
-    /// Begins a session of a packet that a forward leads to an inside address and port.
-    fn begin_forward(&mut self, now_ns: u64, view: &View, target: (u32, u16)) -> Result<FlowId, Cause> {
-        self.make_room(now_ns, true)?;
-        let reply = key(view, OUTSIDE);
-        let forward = FlowKey { src: target.0, sport: target.1, zone: INSIDE, ..reply.reversed() };
-        // The server may have a session with this peer by another outside port: the peer decides which one it uses.
-        if let Some(hit) = self.sessions.lookup(&forward) {
-            self.remove(hit.id);
-        }
-        self.insert(now_ns, view, forward, (reply.dst, reply.dport), None, false)
-    }
-
-    /// Begins a session of a packet that leaves from an inside address and port which a forward leads to.
-    fn begin_forwarded(&mut self, now_ns: u64, view: &View, outside: (u32, u16)) -> Result<FlowId, Cause> {
-        let policy = Arc::clone(&self.policy);
-        let by = policy.translation(view.source);
-        self.make_room(now_ns, by.is_none())?;
-        // It is a session like others of this host.
-        if let Some(by) = by {
-            let grant = Grant::Of(&policy.translations[by]);
-            self.subscribers.admit(view.source, Some(by as u16), &grant, None, &mut self.rng)?;
-        }
-        let made = self.insert(now_ns, view, key(view, INSIDE), outside, None, by.is_some());
-        made.inspect_err(|_| self.subscribers.forget_idle(view.source))
-    }
-
-    /// The ports that the router itself may get on an outside address in place of one that is taken.
-    fn own_range(&self, outside: u32) -> Option<(u16, u16)> {
-        let mut on =
-            self.policy.translations.iter().filter(|one| one.pool.iter().any(|range| range.holds(outside)));
-        on.find(|one| one.allocation == Allocation::Random).map(|one| one.ports)
-    }
-
-    /// Enters a session whose inside end has this outside address and port.
-    fn insert(
-        &mut self,
-        now_ns: u64,
-        view: &View,
-        forward: FlowKey,
-        outside: (u32, u16),
-        mapping: Option<FlowId>,
-        counts: bool,
-    ) -> Result<FlowId, Cause> {
-        let reply = FlowKey { dst: outside.0, dport: outside.1, zone: OUTSIDE, ..forward.reversed() };
-        let track = Track::default();
-        let began_s = (now_ns / SECOND) as u32;
-        let entry = Entry { mapping, track, counts, packets: [0; 2], bytes: [0; 2], began_s };
-        let idle = track.timeout(view.protocol, &self.policy.timeouts);
-        // Two inside hosts may want the same: protocols without ports, and ports that are not translated.
-        let id = self.sessions.insert(forward, reply, entry, now_ns + idle).map_err(|_| Cause::NoPort)?;
-        self.count(&forward, mapping, counts);
-        if let Some(made) = &mut self.rehearsed {
-            made.push(id);
-        }
-        Ok(id)
-    }
-
-    /// Counts a session that has started.
-    fn count(&mut self, forward: &FlowKey, mapping: Option<FlowId>, counts: bool) {
-        if let Some(mapping) = mapping {
-            self.mappings.get_mut(mapping).into_iter().for_each(|mapping| mapping.sessions += 1);
-            if self.policy.filter == Filter::AddressDependent {
-                *self.peers.entry((mapping, forward.dst)).or_default() += 1;
-            }
-        }
-        if counts {
-            self.subscribers.session(forward.src, 1);
-        } else {
-            self.of_forwards += 1;
-        }
-    }
-
-    /// Makes room for a session: those that both sides have not agreed on, or no more, give way. Those of forwards may be half of all, and
-    /// give way to each other: outsiders make them. Of them those of UDP never count as agreed on.
-    fn make_room(&mut self, now_ns: u64, is_of_forward: bool) -> Result<(), Cause> {
-        let are_too_many = is_of_forward && self.of_forwards >= self.sessions.capacity().div_ceil(2);
-        if self.sessions.len() < self.sessions.capacity() && !are_too_many {
-            return Ok(());
-        }
-        if self.rehearsed.is_some() {
-            return Err(Cause::Full);
-        }
-        let may_go = |flow: Flow<&Entry>| {
-            let protocol = flow.forward.proto;
-            let is_settled = flow.value.track.is_settled(protocol) && (flow.value.counts || protocol == TCP);
-            (!is_settled || flow.expires_ns <= now_ns) && !(are_too_many && flow.value.counts)
-        };
-        let found = self.sessions.sweep(&mut self.hand, SWEPT, may_go).ok_or(Cause::Full)?;
-        self.remove(found);
-        Ok(())
-    }
-
-    /// Ends a session, and its mapping with the last one.
-    fn remove(&mut self, id: FlowId) {
-        self.take_out(id, self.policy.filter == Filter::EndpointIndependent);
-    }
-
-    /// Ends a session. `waits`: a port that becomes free by it is nobody else's for a while.
-    fn take_out(&mut self, id: FlowId, waits: bool) {
-        let Some(Flow { forward, value, .. }) = self.sessions.remove(id) else { return };
-        if value.counts {
-            self.subscribers.session(forward.src, -1);
-        } else {
-            self.of_forwards -= 1;
-        }
-        if let Some(mapping) = value.mapping {
-            if let Some(count) = self.peers.get_mut(&(mapping, forward.dst)) {
-                *count -= 1;
-                if *count == 0 {
-                    self.peers.remove(&(mapping, forward.dst));
-                }
-            }
-            if let Some(mapping) = self.mappings.get_mut(mapping) {
-                mapping.sessions -= 1;
-            }
-            self.leave_mapping(mapping, waits);
-        }
-        self.subscribers.forget_idle(forward.src);
-    }
-
-    /// Ends a mapping that has no session.
-    fn leave_mapping(&mut self, id: FlowId, waits: bool) {
-        if self.mappings.get(id).is_none_or(|mapping| mapping.sessions > 0) {
-            return;
-        }
-        let Some(Flow { forward, reply, value, .. }) = self.mappings.remove(id) else { return };
-        let policy = Arc::clone(&self.policy);
-        let grant = match value.translation.and_then(|by| policy.translations.get(usize::from(by))) {
-            Some(translation) => Grant::Of(translation),
-            None => Grant::Own(None),
-        };
-        if let Some(kind) = Kind::of(forward.proto) {
-            let outside = (reply.dst, reply.dport);
-            self.subscribers.give_back(kind, forward.src, outside, &grant, waits && kind != Kind::Tcp);
         }
     }
 }

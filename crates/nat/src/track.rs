@@ -4,6 +4,8 @@
 //! A translator looks at flags of TCP alone: whether segments lie in the window is for a firewall. So a forged reset must not end a session:
 //! it shortens its time, and the next segment from inside restores it (RFC 7857, 2.2).
 
+use tables::flow::State;
+
 use crate::packet::{ACK, FIN, RST, SYN};
 use crate::policy::{ICMP, TCP, Timeouts, UDP};
 
@@ -19,40 +21,6 @@ const FINS: u8 = 0b1100;
 const AGREED: u8 = 1 << 4;
 /// A reset was the last thing seen.
 const RESET: u8 = 1 << 5;
-
-/// Where a session is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// TCP: one side has asked.
-    Asked,
-    /// TCP: both sides have.
-    Answered,
-    /// TCP: both sides have agreed. Others: both sides have sent.
-    Open,
-    /// TCP: one side has closed.
-    HalfClosed,
-    /// TCP: both sides have closed.
-    Closed,
-    /// TCP: one side has reset it.
-    Reset,
-    /// Others: one side has sent.
-    Single,
-}
-
-impl State {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            State::Asked => "asked",
-            State::Answered => "answered",
-            State::Open => "open",
-            State::HalfClosed => "half-closed",
-            State::Closed => "closed",
-            State::Reset => "reset",
-            State::Single => "single",
-        }
-    }
-}
 
 impl Track {
     /// Notes a packet of one side, 0 for the inside.

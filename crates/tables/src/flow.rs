@@ -44,8 +44,10 @@ use std::{cmp::Reverse, collections::BinaryHeap, fmt};
 use sync::prefetch::prefetch;
 
 mod key;
+mod state;
 
 pub use key::{FlowKey, FlowKey6, Key};
+pub use state::State;
 
 /// Names a flow; leads nowhere once the flow is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

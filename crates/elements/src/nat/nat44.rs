@@ -84,20 +84,18 @@ use element::{
     Rehearsed, Rest, Statistics, When, handlers, swap,
 };
 use nat::policy::Policy;
-use nat::{Ahead, Cause, Nat, Outcome, Session};
+use nat::{Ahead, Cause, Nat, Outcome};
 use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveGuard, AdaptiveLock, How};
 
 use crate::tools::Runs;
 
+mod views;
+
+use views::{end_those, reaped, some, statements, subscribers};
+
 /// The name of the lock, for the profiler.
 const SESSIONS: &str = "the sessions";
-/// Sessions that are looked at while the lock is held.
-const LISTED: usize = 128;
-/// How many times so many a handler's answer lists.
-const SLICES: usize = 32;
-/// Inside hosts that a handler lists.
-const HOSTS: usize = 10_000;
 /// The code of "communication administratively prohibited" (RFC 1812, 5.2.7.1; RFC 6888, REQ-12).
 const PROHIBITED: u8 = 13;
 
@@ -192,104 +190,12 @@ impl FromArg for PortRanges {
     }
 }
 
-/// The translator, after sessions have ended whose time has come.
-fn reaped(nat: &SharedNat, now: Nanos) -> AdaptiveGuard<'_, Nat> {
-    for _ in 0..SLICES {
-        let mut nat = nat.lock();
-        let before = nat.len();
-        nat.reap(now, LISTED);
-        if nat.len() == before {
-            return nat;
-        }
-    }
-    nat.lock()
-}
-
 /// The place from which a handler should list.
 fn place(handler: &'static str, text: &str) -> Result<usize, HandlerError> {
     match text.trim() {
         "" => Ok(0),
         text => text.parse().map_err(|_| HandlerError::bad_value(handler, text, "a number")),
     }
-}
-
-/// A line for a session.
-fn line(session: &Session, now: Nanos) -> String {
-    let Session { inside, outside, peer, .. } = session;
-    format!(
-        "{} {} {} {} {} {} {} {} {} {} {} {} {} {}\n",
-        rulefile::names::protocol_name(session.protocol),
-        inside.0,
-        inside.1,
-        outside.0,
-        outside.1,
-        peer.0,
-        peer.1,
-        session.state.name(),
-        session.packets[0],
-        session.bytes[0],
-        session.packets[1],
-        session.bytes[1],
-        now.saturating_sub(session.began_ns) / SECOND,
-        session.expires_ns.saturating_sub(now).div_ceil(SECOND),
-    )
-}
-
-/// Some sessions: in the first line the place where to go on, or `-`; then a line each. Packets go on meanwhile.
-fn some(nat: &SharedNat, mut from: usize, now: Nanos) -> String {
-    let mut lines = String::new();
-    for _ in 0..SLICES {
-        let mut found = Vec::with_capacity(LISTED);
-        let next = nat.lock().some(from, LISTED, |session| found.push(session));
-        found.retain(|session| session.expires_ns > now);
-        found.iter().for_each(|session| lines += &line(session, now));
-        match next {
-            Some(next) => from = next,
-            None => return format!("-\n{lines}"),
-        }
-    }
-    format!("{from}\n{lines}")
-}
-
-/// Ends sessions that are chosen.
-fn end(nat: &SharedNat, chosen: impl Fn(&Session) -> bool) {
-    let mut from = Some(0);
-    while let Some(at) = from {
-        let mut found = Vec::new();
-        let mut nat = nat.lock();
-        from = nat.some(at, LISTED, |session| found.push(session));
-        for session in found.iter().filter(|session| chosen(session)) {
-            nat.end(session.protocol, session.inside, session.peer);
-        }
-    }
-}
-
-/// Ends sessions that the handler's value names.
-fn end_those(nat: &SharedNat, which: &str) -> Result<(), HandlerError> {
-    let bad = || {
-        let expected = "'all', ADDRESS [PORT], or PROTOCOL INSIDE PORT PEER PORT";
-        HandlerError::bad_value("end", which, expected)
-    };
-    let words: Vec<&str> = which.split_ascii_whitespace().collect();
-    let address = |text: &str| text.parse::<Ipv4Addr>().map_err(|_| bad());
-    let port = |text: &str| text.parse::<u16>().map_err(|_| bad());
-    match words[..] {
-        ["all"] => end(nat, |_| true),
-        [one] => {
-            let one = address(one)?;
-            end(nat, |s| [s.inside.0, s.outside.0, s.peer.0].contains(&one));
-        }
-        [one, number] => {
-            let one = (address(one)?, port(number)?);
-            end(nat, |s| [s.inside, s.outside, s.peer].contains(&one));
-        }
-        [protocol, inside, at, peer, to] => {
-            let protocol = rulefile::names::protocol(protocol).ok_or_else(bad)?;
-            nat.lock().end(protocol, (address(inside)?, port(at)?), (address(peer)?, port(to)?));
-        }
-        _ => return Err(bad()),
-    }
-    Ok(())
 }
 
 fn reason(cause: Cause) -> Reason {
@@ -303,51 +209,6 @@ fn reason(cause: Cause) -> Reason {
         Cause::NoPort => Reason::NoFreePort,
         Cause::Full => Reason::MappingTableFull,
     }
-}
-
-/// A line for each statement with its text: its line in the file, inside hosts, sessions, ports in use.
-fn statements(nat: &SharedNat, now: Nanos) -> String {
-    let nat = reaped(nat, now);
-    let policy = Arc::clone(nat.policy());
-    let mut sums = vec![[0u64; 3]; policy.translations.len()];
-    for one in nat.subscribers() {
-        if let Some(sum) = one.translation.and_then(|by| sums.get_mut(usize::from(by))) {
-            let more = [1, u64::from(one.sessions), one.ports.iter().map(|n| u64::from(*n)).sum()];
-            sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
-        }
-    }
-    drop(nat);
-    let translations = policy.translations.iter().zip(sums).map(|(one, sum)| (one.line, sum, &one.text));
-    let forwards = policy.forwards.iter().map(|one| (one.line, [0; 3], &one.text));
-    let statics = policy.statics.iter().map(|one| (one.line, [0; 3], &one.text));
-    let mut all: Vec<_> = translations.chain(forwards).chain(statics).collect();
-    all.sort_by_key(|(line, ..)| *line);
-    let mut text = String::new();
-    for (line, [hosts, sessions, ports], words) in all {
-        let _ = writeln!(text, "{line} {hosts} {sessions} {ports} {words}");
-    }
-    text
-}
-
-/// A line for each inside host, up to a number.
-fn subscribers(nat: &SharedNat, now: Nanos) -> String {
-    let nat = reaped(nat, now);
-    let mut all: Vec<_> = nat.subscribers().take(HOSTS).collect();
-    let policy = Arc::clone(nat.policy());
-    drop(nat);
-    all.sort_by_key(|one| one.inside);
-    let mut text = String::new();
-    for one in all {
-        let by = one.translation.and_then(|by| policy.translations.get(usize::from(by)));
-        let line = by.map_or_else(|| "-".to_owned(), |by| by.line.to_string());
-        let [tcp, udp, icmp] = one.ports;
-        let _ = write!(text, "{} {} {line} {} {tcp} {udp} {icmp}", one.inside, one.outside, one.sessions);
-        one.blocks.iter().for_each(|(first, used)| {
-            let _ = write!(text, " {first}:{used}");
-        });
-        text.push('\n');
-    }
-    text
 }
 
 impl Translator {

@@ -3,12 +3,11 @@
 
 use std::net::Ipv4Addr;
 
-use tables::flow::{Flow, FlowKey};
+use tables::flow::{Flow, FlowKey, State};
 
 use super::subscribers::Subscribers;
 use super::{Entry, INSIDE, Nat};
 use crate::policy::SECOND;
-use crate::track::State;
 
 /// A session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use wire::compose::compose;
 use wire::{Protocol, checksum};
 
 use super::*;
+use crate::policy::{Allocation, SECOND};
 use crate::read;
 
 const S: u64 = SECOND;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 use super::*;
+use crate::policy::range_text;
 
 fn good(text: &str) -> Policy {
     let reading = read("test", text);

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets between inside hosts by outside addresses (RFC 4787, REQ-9).
+
+use tables::flow::{Direction, FlowKey, FlowTable};
+
+use super::{Entry, INSIDE, Nat, Outcome, key};
+use crate::packet::{End, Upper, View, rewrite};
+
+impl Nat {
+    /// A packet from inside to an outside address.
+    pub(super) fn hairpin(&mut self, now_ns: u64, ip: &mut [u8], view: &View) -> Outcome {
+        let [_, port] = view.ports();
+        let leads_inside = matches!(view.upper, Upper::Error(_))
+            || self.policy.static_inside(view.destination).is_some()
+            || self.forwards.contains_key(&(view.protocol, view.destination, port))
+            || self.mapping_of(view.protocol, view.destination, port).is_some();
+        if !leads_inside {
+            return self.unmapped(view.destination);
+        }
+        let again = |nat: &mut Nat, ip: &mut [u8], leaving: bool| -> Outcome {
+            let mut ahead = Vec::with_capacity(1);
+            nat.look_ahead(std::iter::once(&*ip), leaving, &mut ahead);
+            match (leaving, ahead[0].view) {
+                (true, _) => nat.leaving(now_ns, ip, &ahead[0]),
+                (false, Ok(view)) => match ahead[0].key.and_then(|key| nat.sessions.lookup_prepared(&key)) {
+                    Some(hit) if hit.direction == Direction::Reply && nat.is_alive(hit.id, now_ns) => {
+                        nat.known(now_ns, ip, &view, hit.id, 1)
+                    }
+                    _ => nat.arriving_unknown(now_ns, ip, &view),
+                },
+                (false, Err(why)) => Outcome::Drop(why.into()),
+            }
+        };
+        let first = match again(self, ip, true) {
+            Outcome::Drop(cause) => return Outcome::Drop(cause),
+            first => first,
+        };
+        let second = match again(self, ip, false) {
+            Outcome::Drop(cause) => return Outcome::Drop(cause),
+            Outcome::Unchanged => first,
+            second => second,
+        };
+        let outward =
+            self.sessions.lookup(&key(view, INSIDE)).filter(|hit| hit.direction == Direction::Forward);
+        let (Some(hit), true, Ok(translated)) = (outward, self.splits_hairpins, View::of(ip)) else {
+            return second;
+        };
+        // Errors quote a packet, and stay translated as a whole.
+        if matches!(view.upper, Upper::Error(_)) {
+            return second;
+        }
+        rewrite(ip, &translated, End::Source, view.source, view.ports()[0]);
+        Outcome::Hairpin(FlowTable::<Entry>::number(hit.id))
+    }
+
+    /// Gives a packet that leaves for the inside the source that [`Outcome::Hairpin`] has kept back, by its number.
+    pub fn leaving_inside(&self, ip: &mut [u8], number: u32) -> Outcome {
+        let Ok(view) = View::of(ip) else { return Outcome::Unchanged };
+        if matches!(view.upper, Upper::Error(_)) {
+            return Outcome::Unchanged;
+        }
+        let source = (view.source, view.ports()[0], view.protocol);
+        let session = self.sessions.numbered(number).map(|flow| (flow.forward, flow.reply));
+        let is_its =
+            |(forward, _): &(FlowKey, FlowKey)| (forward.src, forward.sport, forward.proto) == source;
+        let Some((_, reply)) = session.filter(is_its).or(self.tried.filter(is_its)) else {
+            return Outcome::Unchanged;
+        };
+        rewrite(ip, &view, End::Source, reply.dst, reply.dport);
+        Outcome::Translated
+    }
+}
