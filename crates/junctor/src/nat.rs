@@ -87,11 +87,12 @@ The exit status is 1 if nobody has it.")]
         /// tcp, udp or icmp.
         protocol: String,
         /// The outside address and port; of ICMP the identifier.
+        #[arg(value_name = "ADDRESS:PORT")]
         outside: SocketAddrV4,
         #[command(flatten)]
         of: Of,
     },
-    /// Show which hosts got which ports, if the file says `log blocks` or `log ports`.
+    /// Show which hosts got which ports, if the file says 'log blocks' or 'log ports'.
     #[command(after_help = "Examples:
   junctor nat log
   junctor nat log --follow --json > ports.jsonl")]
