@@ -114,6 +114,14 @@ impl Runs {
     }
 }
 
+/// The place from which a handler should list.
+pub(crate) fn place(handler: &'static str, text: &str) -> Result<usize, HandlerError> {
+    match text.trim() {
+        "" => Ok(0),
+        text => text.parse().map_err(|_| HandlerError::bad_value(handler, text, "a number")),
+    }
+}
+
 /// Sends the packets of a batch to different outputs, in order for each of them.
 #[derive(Debug, Default)]
 pub struct Splitter {

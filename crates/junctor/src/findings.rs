@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What commands about files and journals of a router's elements have in common.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use client::Failure;
+use client::{Client, Failure, lost};
 use lang::{Diagnostic, SourceMap};
 use serde_json::Value;
+use views::answers::{self, Events};
+
+use crate::ctl::{self, Which};
 
 /// Between two looks at a journal.
 const LOOK: Duration = Duration::from_millis(500);
@@ -20,14 +24,37 @@ pub(crate) fn diagnose(diagnostics: &[Diagnostic], sources: &SourceMap, as_json:
     }
 }
 
-/// Events of a journal from a number on.
-pub(crate) struct Events {
-    /// The number of the next one.
-    pub(crate) next: u64,
-    /// How many are gone that were asked for.
-    pub(crate) gone: u64,
-    /// An object for each.
-    pub(crate) all: Vec<Value>,
+/// Which element of which router, and how to print.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Of {
+    /// The element's name, if there are several.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) element: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    router: Which,
+}
+
+impl Of {
+    /// Connects to the router.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        ctl::find(&self.router).and_then(|stream| Client::new(stream).map_err(lost))
+    }
+
+    /// Connects to the router; returns the name of its element of a class, too.
+    pub(crate) fn connect(&self, class: &'static str) -> Result<(Client, String), Failure> {
+        let mut client = self.client()?;
+        let (name, _) = answers::find(&mut client, self.element.as_deref(), &[class])?;
+        Ok((client, name))
+    }
+}
+
+/// The path of a file for a router, which may have another working directory; empty for the one that it has.
+pub(crate) fn path_for_router(file: Option<&PathBuf>) -> String {
+    let whole = |file: &PathBuf| std::path::absolute(file).unwrap_or_else(|_| file.clone());
+    file.map(|file| whole(file).display().to_string()).unwrap_or_default()
 }
 
 /// Prints the events of a journal, as JSON if `text` is not there; with `follow` until it is interrupted.

@@ -3,15 +3,14 @@
 
 use std::path::PathBuf;
 
-use client::{Client, Failure, lost};
+use client::{Client, Failure};
 use firewall::{Ruleset, Seen};
 use lang::Severity;
 use serde_json::{Value, json};
 use views::firewall as view;
 
-use crate::ctl::{self, Which};
-use crate::findings::{Events, diagnose, journal};
-use crate::{exit, outcome};
+use crate::findings::{Of, diagnose, journal, path_for_router};
+use crate::{ctl, exit, outcome};
 
 /// Check rule files, and show or change the firewall of a running router.
 ///
@@ -92,28 +91,6 @@ The packet is written as in 'junctor trace --packet'. The exit status is 0 if it
         #[command(flatten)]
         of: Of,
     },
-}
-
-/// Which firewall of which router, and how to print.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Of {
-    /// The element Firewall, if there are several.
-    #[arg(long, value_name = "NAME")]
-    element: Option<String>,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    router: Which,
-}
-
-impl Of {
-    /// Connects to the router; returns the element's name, too.
-    pub(crate) fn connect(&self) -> Result<(Client, String), Failure> {
-        let mut client = ctl::find(&self.router).and_then(|stream| Client::new(stream).map_err(lost))?;
-        let name = view::find(&mut client, self.element.as_deref())?;
-        Ok((client, name))
-    }
 }
 
 /// Runs the command.
@@ -208,7 +185,7 @@ fn test(file: &std::path::Path, zones: [&String; 2], as_json: bool, packet: &str
 }
 
 fn show(of: &Of) -> Result<u8, Failure> {
-    let (mut client, element) = of.connect()?;
+    let (mut client, element) = of.connect("Firewall")?;
     let rules = view::rules(&mut client, &element)?;
     if of.json {
         let number = |name: &str, client: &mut Client| {
@@ -230,12 +207,9 @@ fn number(refused: usize) -> String {
 }
 
 fn load(file: Option<&PathBuf>, revalidate: bool, of: &Of) -> Result<u8, Failure> {
-    let (mut client, element) = of.connect()?;
-    // The router may have another working directory.
-    let path =
-        file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()).display().to_string());
+    let (mut client, element) = of.connect("Firewall")?;
     client.be_patient();
-    client.write(&format!("{element}.load"), path.as_deref().unwrap_or_default())?;
+    client.write(&format!("{element}.load"), &path_for_router(file))?;
     let refused = client.read(&format!("{element}.refused"))?.lines().count();
     if revalidate && refused > 0 {
         client.write(&format!("{element}.end"), "refused")?;
@@ -258,11 +232,8 @@ fn load(file: Option<&PathBuf>, revalidate: bool, of: &Of) -> Result<u8, Failure
 }
 
 fn log(follow: bool, of: &Of) -> Result<u8, Failure> {
-    let (mut client, element) = of.connect()?;
+    let (mut client, element) = of.connect("Firewall")?;
     let text: fn(&Value) -> String = view::event_text;
-    journal(follow, (!of.json).then_some(text), |from| {
-        let view::Events { next, gone, all, .. } = view::events(&mut client, &element, from)?;
-        Ok(Events { next, gone, all })
-    })?;
+    journal(follow, (!of.json).then_some(text), |from| view::events(&mut client, &element, from))?;
     Ok(exit::SUCCESS)
 }

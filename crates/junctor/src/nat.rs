@@ -4,15 +4,14 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
-use client::{Client, Failure, lost};
+use client::{Client, Failure};
 use lang::Severity;
 use nat::policy::Policy;
 use serde_json::{Value, json};
 use views::nat as view;
 
-use crate::ctl::{self, Which};
-use crate::findings::{Events, diagnose, journal};
-use crate::{exit, outcome};
+use crate::findings::{Of, diagnose, journal, path_for_router};
+use crate::{ctl, exit, outcome};
 
 /// Inside hosts that a router lists at most.
 const HOSTS: usize = 10_000;
@@ -115,28 +114,6 @@ The exit status is 1 if nobody has it.")]
         #[command(flatten)]
         of: Of,
     },
-}
-
-/// Which translator of which router, and how to print.
-#[derive(Clone, Debug, clap::Args)]
-struct Of {
-    /// The element NAT44, if there are several.
-    #[arg(long, value_name = "NAME")]
-    element: Option<String>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    router: Which,
-}
-
-impl Of {
-    /// Connects to the router; returns the element's name, too.
-    fn connect(&self) -> Result<(Client, String), Failure> {
-        let mut client = ctl::find(&self.router).and_then(|stream| Client::new(stream).map_err(lost))?;
-        let name = view::find(&mut client, self.element.as_deref())?;
-        Ok((client, name))
-    }
 }
 
 /// Runs the command.
@@ -247,7 +224,7 @@ fn test_outside(file: &std::path::Path, outside: &str, protocol: &str, as_json: 
 }
 
 fn show(of: &Of) -> Result<u8, Failure> {
-    let (mut client, element) = of.connect()?;
+    let (mut client, element) = of.connect("NAT44")?;
     let statements = view::statements(&mut client, &element)?;
     let mut number = |name: &str| {
         client.read(&format!("{element}.{name}")).map(|text| text.trim().parse::<u64>().unwrap_or_default())
@@ -269,7 +246,7 @@ fn show(of: &Of) -> Result<u8, Failure> {
 }
 
 fn hosts(of: &Of) -> Result<u8, Failure> {
-    let (mut client, element) = of.connect()?;
+    let (mut client, element) = of.connect("NAT44")?;
     let hosts = view::hosts(&mut client, &element)?;
     if of.json {
         outln!(
@@ -286,7 +263,7 @@ fn hosts(of: &Of) -> Result<u8, Failure> {
 }
 
 fn who(protocol: &str, outside: SocketAddrV4, of: &Of) -> Result<u8, Failure> {
-    let (mut client, element) = of.connect()?;
+    let (mut client, element) = of.connect("NAT44")?;
     let found = view::owner(&mut client, &element, protocol, (*outside.ip(), outside.port()))?;
     match found {
         Some((inside, port)) if of.json => outln!("{}", json!({ "inside": inside, "inside_port": port })),
@@ -298,28 +275,22 @@ fn who(protocol: &str, outside: SocketAddrV4, of: &Of) -> Result<u8, Failure> {
 }
 
 fn log(follow: bool, of: &Of) -> Result<u8, Failure> {
-    let (mut client, element) = of.connect()?;
+    let (mut client, element) = of.connect("NAT44")?;
     let text: fn(&Value) -> String = view::event_text;
-    journal(follow, (!of.json).then_some(text), |from| {
-        let view::Events { next, gone, all } = view::events(&mut client, &element, from)?;
-        Ok(Events { next, gone, all })
-    })?;
+    journal(follow, (!of.json).then_some(text), |from| view::events(&mut client, &element, from))?;
     Ok(exit::SUCCESS)
 }
 
 fn load(file: Option<&PathBuf>, of: &Of) -> Result<u8, Failure> {
-    let (mut client, element) = of.connect()?;
+    let (mut client, element) = of.connect("NAT44")?;
     let sessions = |client: &mut Client| {
         client
             .read(&format!("{element}.nsessions"))
             .map(|text| text.trim().parse::<u64>().unwrap_or_default())
     };
     let before = sessions(&mut client)?;
-    // The router may have another working directory.
-    let path =
-        file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()).display().to_string());
     client.be_patient();
-    client.write(&format!("{element}.load"), path.as_deref().unwrap_or_default())?;
+    client.write(&format!("{element}.load"), &path_for_router(file))?;
     let after = sessions(&mut client)?;
     let statements = view::statements(&mut client, &element)?.len();
     if of.json {

@@ -4,15 +4,15 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use client::{Client, Failure, lost};
+use client::Failure;
 use firewall::{AddressRange, Addresses};
 use rulefile::names;
 use serde_json::json;
 use tables::flow::State;
 use views::sessions::{self as view, Holder, Session};
 
-use crate::ctl::{self, Which};
-use crate::{exit, outcome};
+use crate::findings::Of;
+use crate::{ctl, exit, outcome};
 
 /// List, count or end sessions of a running router's firewall or address translator.
 #[derive(Clone, Debug, clap::Args)]
@@ -49,14 +49,8 @@ pub(crate) struct Args {
     /// End them. Needs --address.
     #[arg(long, requires = "address")]
     end: bool,
-    /// The element Firewall or NAT44, if there are several.
-    #[arg(long, value_name = "NAME")]
-    element: Option<String>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    router: Which,
+    of: Of,
 }
 
 /// Runs the command.
@@ -90,12 +84,12 @@ fn is_chosen(args: &Args, address: Option<&Addresses>, session: &Session) -> boo
 }
 
 fn run(args: &Args, address: Option<&Addresses>) -> Result<u8, Failure> {
-    let mut client = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost))?;
-    let holder = Holder::find(&mut client, args.element.as_deref())?;
+    let mut client = args.of.client()?;
+    let holder = Holder::find(&mut client, args.of.element.as_deref())?;
     let element = &holder.element;
     let (mut found, mut count, mut by_source) = (Vec::new(), 0u64, HashMap::<IpAddr, [u64; 3]>::new());
     let most = if args.limit == 0 { usize::MAX } else { args.limit };
-    let needs_all = args.count || args.top.is_some() || args.end || args.json;
+    let needs_all = args.count || args.top.is_some() || args.end || args.of.json;
     view::sessions(&mut client, &holder, |session| {
         if is_chosen(args, address, &session) {
             count += 1;
@@ -114,7 +108,7 @@ fn run(args: &Args, address: Option<&Addresses>) -> Result<u8, Failure> {
         let mut all: Vec<_> = by_source.into_iter().collect();
         all.sort_by_key(|(address, sums)| (std::cmp::Reverse(sums[0]), *address));
         all.truncate(most);
-        if args.json {
+        if args.of.json {
             let one = |(address, [bytes, packets, sessions]): &(IpAddr, [u64; 3])| json!({ "source": address, "bytes": bytes, "packets": packets, "sessions": sessions });
             outln!("{}", json!({ "element": element, "top": all.iter().map(one).collect::<Vec<_>>() }));
         } else {
@@ -131,14 +125,14 @@ fn run(args: &Args, address: Option<&Addresses>) -> Result<u8, Failure> {
             let words = format!("{} {source} {port} {destination} {to}", session.protocol);
             client.write(&format!("{element}.end"), &words)?;
         }
-        if args.json {
+        if args.of.json {
             outln!("{}", json!({ "element": element, "ended": found.len() }));
         } else {
             outln!("{} ended", found.len());
         }
         return Ok(exit::SUCCESS);
     }
-    if args.json {
+    if args.of.json {
         let sessions = if args.count { Vec::new() } else { view::sessions_json(&found) };
         outln!("{}", json!({ "element": element, "count": count, "sessions": sessions }));
     } else if args.count {

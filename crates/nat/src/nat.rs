@@ -28,8 +28,8 @@ use fastrand::Rng;
 use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Prepared};
 
 use crate::journal::{Event, Log};
-use crate::packet::{End, RST, Unseen, Upper, View, rewrite, rewrite_address};
-use crate::policy::{Filter, Policy, Range, TCP};
+use crate::packet::{End, RST, Unseen, Upper, View, destination, rewrite, rewrite_address, source};
+use crate::policy::{Filter, Policy, TCP};
 use crate::ports::Kind;
 use crate::track::Track;
 pub use listing::{Session, Subscriber};
@@ -109,8 +109,6 @@ pub struct Ahead {
 #[derive(Debug)]
 pub struct Nat {
     policy: Arc<Policy>,
-    /// All outside addresses.
-    outside: Vec<Range>,
     /// Outside addresses that are the router's own.
     own: Vec<u32>,
     sessions: FlowTable<Entry>,
@@ -157,7 +155,6 @@ impl Nat {
     pub fn new(policy: Arc<Policy>, own: &[u32], seed: u64) -> Nat {
         let sessions = policy.sessions;
         let mut nat = Nat {
-            outside: policy.outside(),
             own: own.to_vec(),
             sessions: FlowTable::new(sessions, seed),
             mappings: FlowTable::new(sessions, seed.rotate_left(32)),
@@ -238,11 +235,9 @@ impl Nat {
     /// Keeps a range of ports of the router's own addresses from subscribers: programs of the router use them.
     pub fn reserve_own(&mut self, range: (u16, u16)) {
         self.reserved.push(range);
-        for address in
-            self.own.clone().into_iter().filter(|address| self.is_outside(*address)).collect::<Vec<_>>()
-        {
+        for address in self.own.iter().filter(|address| self.policy.is_outside(**address)) {
             for kind in [Kind::Tcp, Kind::Udp] {
-                (range.0..=range.1).for_each(|port| self.subscribers.space(address).take(kind, port));
+                (range.0..=range.1).for_each(|port| self.subscribers.space(*address).take(kind, port));
             }
         }
     }
@@ -281,19 +276,7 @@ impl Nat {
     /// Whether a packet's destination is an outside address.
     #[inline]
     fn is_for_outside(&self, ip: &[u8]) -> bool {
-        let destination = ip.get(16..20).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
-        destination.is_some_and(|destination| self.is_outside(destination))
-    }
-
-    #[inline]
-    fn is_outside(&self, address: u32) -> bool {
-        match &self.outside[..] {
-            [one] => one.holds(address),
-            all => {
-                let at = all.partition_point(|range| range.first <= address);
-                at > 0 && all[at - 1].holds(address)
-            }
-        }
+        destination(ip).is_some_and(|destination| self.policy.is_outside(destination))
     }
 
     /// Whether packets from an address are translated.
@@ -309,26 +292,27 @@ impl Nat {
             Err(_) if !self.has_inside_source(ip) => return Outcome::Unchanged,
             Err(why) => return Outcome::Drop(why.into()),
         };
-        match ahead.key.and_then(|key| self.sessions.lookup_prepared(&key)) {
-            Some(hit) if hit.direction == Direction::Forward && self.is_alive(hit.id, now_ns) => {
-                self.known(now_ns, ip, &view, hit.id, 0)
-            }
-            _ => self.leaving_unknown(now_ns, ip, &view),
+        match self.session_ahead(now_ns, ahead, Direction::Forward) {
+            Some(id) => self.known(now_ns, ip, &view, id, 0),
+            None => self.leaving_unknown(now_ns, ip, &view),
         }
+    }
+
+    /// The session of a packet that was looked at, if it goes in this direction and has not expired.
+    #[inline]
+    fn session_ahead(&mut self, now_ns: u64, ahead: &Ahead, direction: Direction) -> Option<FlowId> {
+        let hit = self.sessions.lookup_prepared(ahead.key.as_ref()?)?;
+        (hit.direction == direction && self.is_alive(hit.id, now_ns)).then_some(hit.id)
     }
 
     /// Whether a packet's source is translated.
     fn has_inside_source(&self, ip: &[u8]) -> bool {
-        let source = ip.get(12..16).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
-        source.is_some_and(|source| self.is_inside(source))
+        source(ip).is_some_and(|source| self.is_inside(source))
     }
 
     /// Whether a packet from outside has an inside address, though it is not exempt.
     fn is_spoofed(&self, ip: &[u8]) -> bool {
-        let Some(header) = ip.first_chunk::<20>() else { return false };
-        let address =
-            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let (source, destination) = (address(12), address(16));
+        let Some((source, destination)) = source(ip).zip(destination(ip)) else { return false };
         (self.is_inside(source) || self.is_inside(destination)) && !self.policy.is_exempt(destination, source)
     }
 
@@ -347,10 +331,8 @@ impl Nat {
             Ok(view) => view,
             Err(why) => return Outcome::Drop(why.into()),
         };
-        match ahead.key.and_then(|key| self.sessions.lookup_prepared(&key)) {
-            Some(hit) if hit.direction == Direction::Reply && self.is_alive(hit.id, now_ns) => {
-                self.known(now_ns, ip, &view, hit.id, 1)
-            }
+        match self.session_ahead(now_ns, ahead, Direction::Reply) {
+            Some(id) => self.known(now_ns, ip, &view, id, 1),
             _ if !self.is_inside(view.source) => self.arriving_unknown(now_ns, ip, &view),
             _ if from_outside && !self.policy.is_exempt(view.destination, view.source) => {
                 Outcome::Drop(Cause::Spoofed)
@@ -452,7 +434,7 @@ impl Nat {
             Some(number) => Some(number as u16),
             None if self.own.contains(&view.source) && self.may_clash(view) => None,
             // Nobody but the router sends from outside addresses.
-            None if self.is_outside(view.source) && !self.own.contains(&view.source) => {
+            None if self.policy.is_outside(view.source) && !self.own.contains(&view.source) => {
                 return Outcome::Drop(Cause::Spoofed);
             }
             None => return Outcome::Unchanged,
@@ -464,10 +446,9 @@ impl Nat {
         };
         if !begins {
             // The answer to a stranger who has come by the mapping alone.
-            let [inner, _] = mapping_keys(view.protocol, (view.source, port), (0, 0));
-            let reset = self.mappings.lookup(&inner).filter(|_| view.protocol == TCP);
-            if let Some(flow) = reset.and_then(|hit| self.mappings.flow(hit.id)) {
-                rewrite(ip, view, End::Source, flow.reply.dst, flow.reply.dport);
+            let mapping = self.mapping_from(view.protocol, (view.source, port));
+            if let Some((_, outside)) = mapping.filter(|_| view.protocol == TCP) {
+                rewrite(ip, view, End::Source, outside.0, outside.1);
                 return Outcome::Translated;
             }
             return if by.is_some() { Outcome::Drop(Cause::NoMapping) } else { Outcome::Unchanged };
@@ -533,6 +514,14 @@ impl Nat {
         let hit = self.mappings.lookup(&outside)?;
         let flow = self.mappings.flow(hit.id)?;
         Some((hit.id, (flow.forward.src, flow.forward.sport)))
+    }
+
+    /// The mapping of an inside address and port, with the outside ones.
+    fn mapping_from(&self, protocol: u8, inside: (u32, u16)) -> Option<(FlowId, (u32, u16))> {
+        let [inner, _] = mapping_keys(protocol, inside, (0, 0));
+        let hit = self.mappings.lookup(&inner)?;
+        let flow = self.mappings.flow(hit.id)?;
+        Some((hit.id, (flow.reply.dst, flow.reply.dport)))
     }
 
     /// Whether the filter lets an address that its owner has no session with send to a mapping.

@@ -77,6 +77,18 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
 }
 
+/// The source of a packet of IPv4, if it is that long.
+#[inline]
+pub(crate) fn source(ip: &[u8]) -> Option<u32> {
+    u32_at(ip, 12)
+}
+
+/// The destination.
+#[inline]
+pub(crate) fn destination(ip: &[u8]) -> Option<u32> {
+    u32_at(ip, 16)
+}
+
 /// Whether a message of ICMP is a query with an identifier, or the answer to one.
 fn query(kind: u8) -> Option<bool> {
     match kind {
@@ -236,9 +248,16 @@ fn port_of(protocol: u8, end: End) -> Option<usize> {
     }
 }
 
-/// Changes address and port of a side in the headers at `at`; returns how sums over all of them change.
+/// Changes the address of a side in the headers at `at`, and its port, if there is one to write; returns how sums over all of them change.
 #[inline(always)]
-fn rewrite_at(ip: &mut [u8], at: [usize; 2], protocol: u8, end: End, address: u32, port: u16) -> Change {
+fn rewrite_at(
+    ip: &mut [u8],
+    at: [usize; 2],
+    protocol: u8,
+    end: End,
+    address: u32,
+    port: Option<u16>,
+) -> Change {
     let place = at[0] + if end == End::Source { 12 } else { 16 };
     let (mut header, mut transport, mut all) = (Change::default(), Change::default(), Change::default());
     let [high, low] = [(address >> 16) as u16, address as u16];
@@ -251,7 +270,7 @@ fn rewrite_at(ip: &mut [u8], at: [usize; 2], protocol: u8, end: End, address: u3
     if let Some((old, new)) = header.adjust(ip, at[0] + 10) {
         all.note(old, new);
     }
-    if let Some(place) = port_of(protocol, end) {
+    if let Some((place, port)) = port_of(protocol, end).zip(port) {
         put16(ip, at[1] + place, port, &mut [&mut transport, &mut all]);
     }
     let Some((place, _)) = sum else { return all };
@@ -271,26 +290,12 @@ fn rewrite_at(ip: &mut [u8], at: [usize; 2], protocol: u8, end: End, address: u3
 /// Changes address and port of a side of a packet. The port of an ICMP query is its identifier.
 #[inline]
 pub(crate) fn rewrite(ip: &mut [u8], view: &View, end: End, address: u32, port: u16) {
-    rewrite_at(ip, [0, usize::from(view.at)], view.protocol, end, address, port);
+    rewrite_at(ip, [0, usize::from(view.at)], view.protocol, end, address, Some(port));
 }
 
 /// Changes the address of a side, and no port.
 pub(crate) fn rewrite_address(ip: &mut [u8], view: &View, end: End, address: u32) {
-    let place = if end == End::Source { 12 } else { 16 };
-    let (mut header, mut transport) = (Change::default(), Change::default());
-    for (n, word) in [(address >> 16) as u16, address as u16].into_iter().enumerate() {
-        put16(ip, place + 2 * n, word, &mut [&mut header, &mut transport]);
-    }
-    header.adjust(ip, 10);
-    let Some((at, true)) = checksum_of(view.protocol) else { return };
-    let at = usize::from(view.at) + at;
-    let is_none = view.protocol == UDP && u16_at(ip, at) == Some(0);
-    if !is_none
-        && let Some((_, 0)) = transport.adjust(ip, at)
-        && matches!(view.protocol, UDP | UDP_LITE)
-    {
-        ip[at..at + 2].copy_from_slice(&[0xff; 2]);
-    }
+    rewrite_at(ip, [0, usize::from(view.at)], view.protocol, end, address, None);
 }
 
 /// Changes address and port of a side of the packet that an ICMP error quotes, and the error's checksum with it.
@@ -302,8 +307,6 @@ pub(crate) fn rewrite_quoted(
     address: u32,
     port: Option<u16>,
 ) {
-    let at = quoted.at.map(usize::from);
-    let port = port.or_else(|| u16_at(ip, at[1] + port_of(quoted.protocol, end)?));
-    let change = rewrite_at(ip, at, quoted.protocol, end, address, port.unwrap_or_default());
+    let change = rewrite_at(ip, quoted.at.map(usize::from), quoted.protocol, end, address, port);
     change.adjust(ip, usize::from(view.at) + 2);
 }

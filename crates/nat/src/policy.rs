@@ -277,6 +277,8 @@ pub struct Policy {
     statics: [Intervals; 2],
     /// Sources of exemptions.
     exempt: Intervals,
+    /// All outside addresses.
+    outside: Intervals,
 }
 
 impl std::ops::Deref for Policy {
@@ -300,15 +302,18 @@ fn numbered<'a, T>(
 impl Policy {
     /// The policy of these statements.
     pub fn new(statements: Statements) -> Policy {
-        Policy {
+        let mut policy = Policy {
             inside: Intervals::new(numbered(&statements.translations, |one| &one.inside)),
             statics: [
                 Intervals::new(numbered(&statements.statics, |one| std::slice::from_ref(&one.inside))),
                 Intervals::new(numbered(&statements.statics, |one| std::slice::from_ref(&one.outside))),
             ],
             exempt: Intervals::new(numbered(&statements.exemptions, |one| &one.from)),
+            outside: Intervals::default(),
             statements,
-        }
+        };
+        policy.outside = Intervals::new(policy.outside().into_iter().map(|range| (range, 0)));
+        policy
     }
 
     /// The translation of an inside address, by number.
@@ -323,6 +328,12 @@ impl Policy {
         let any = |ranges: &[Range], address| ranges.iter().any(|range| range.holds(address));
         self.exempt.find(source).is_some()
             && self.exemptions.iter().any(|one| any(&one.from, source) && any(&one.to, destination))
+    }
+
+    /// Whether an address is an outside one.
+    #[inline]
+    pub fn is_outside(&self, address: u32) -> bool {
+        self.outside.find(address).is_some()
     }
 
     /// The outside address that an inside one has for itself.

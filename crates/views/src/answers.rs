@@ -2,6 +2,7 @@
 //! Elements of a router and what they answer.
 
 use client::{Client, Done, Failure, Want};
+use serde_json::Value;
 
 pub(crate) fn not_understood(line: &str) -> Failure {
     Failure::Unreachable(format!("the router's answer is not understood: '{line}'"))
@@ -57,6 +58,33 @@ pub fn ask(client: &mut Client, handler: &str, parameter: &str) -> Result<String
     match client.call(handler, parameter, Want::Read)? {
         Done::Read(text) | Done::Written(text) => Ok(text),
     }
+}
+
+/// Events of a journal.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    /// The number of the next one.
+    pub next: u64,
+    /// How many are gone that were asked for.
+    pub gone: u64,
+    /// An object for each.
+    pub all: Vec<Value>,
+}
+
+/// Reads the events of an element's journal from a number on. Its first line begins with the number of the next event, and ends with how many are gone.
+pub(crate) fn events(
+    client: &mut Client,
+    element: &str,
+    from: u64,
+    event: fn(&str) -> Option<Value>,
+) -> Result<Events, Failure> {
+    let text = ask(client, &format!("{element}.journal"), &from.to_string())?;
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    let numbers: Vec<u64> = first.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let &[next, .., gone] = &numbers[..] else { return Err(not_understood(first)) };
+    let all = lines.map(|line| event(line).ok_or_else(|| not_understood(line))).collect::<Result<_, _>>()?;
+    Ok(Events { next, gone, all })
 }
 
 /// Seconds, as people say them.

@@ -6,15 +6,7 @@ use std::fmt::Write as _;
 use client::{Client, Failure};
 use serde_json::{Value, json};
 
-use crate::answers::{ago, ask, not_understood};
-
-/// The name of the router's element Firewall; the one with this name, if one is named.
-///
-/// # Errors
-/// There is none, or there are several.
-pub fn find(client: &mut Client, name: Option<&str>) -> Result<String, Failure> {
-    crate::answers::find(client, name, &["Firewall"]).map(|(name, _)| name)
-}
+use crate::answers::{Events, ago, not_understood};
 
 /// A rule and what it has decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,19 +73,6 @@ pub fn rules_json(rules: &[Rule]) -> Vec<Value> {
     rules.iter().map(one).collect()
 }
 
-/// Events that rules with `log` have seen.
-#[derive(Clone, Debug, Default)]
-pub struct Events {
-    /// The number of the next one.
-    pub next: u64,
-    /// How many were too many to be taken, since the router began.
-    pub missed: u64,
-    /// How many are gone that were asked for.
-    pub gone: u64,
-    /// An object for each.
-    pub all: Vec<Value>,
-}
-
 fn event(line: &str) -> Option<Value> {
     let mut words = line.splitn(11, ' ');
     let mut next = || words.next();
@@ -112,13 +91,7 @@ fn event(line: &str) -> Option<Value> {
 /// # Errors
 /// The router, or an answer that is not understood.
 pub fn events(client: &mut Client, element: &str, from: u64) -> Result<Events, Failure> {
-    let text = ask(client, &format!("{element}.journal"), &from.to_string())?;
-    let mut lines = text.lines();
-    let first = lines.next().unwrap_or_default();
-    let numbers: Vec<u64> = first.split(' ').filter_map(|word| word.parse().ok()).collect();
-    let &[next, missed, gone] = &numbers[..] else { return Err(not_understood(first)) };
-    let all = lines.map(|line| event(line).ok_or_else(|| not_understood(line))).collect::<Result<_, _>>()?;
-    Ok(Events { next, missed, gone, all })
+    crate::answers::events(client, element, from, event)
 }
 
 /// An event in a line.

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use client::{Client, Failure};
 use serde_json::{Value, json};
 
-use crate::answers::not_understood;
+use crate::answers::{Events, not_understood};
 
 /// A statement and what has come of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,14 +67,6 @@ fn host(line: &str) -> Option<Host> {
     Some(Host { inside, outside, line, sessions, ports, blocks })
 }
 
-/// The name of the router's element NAT44; the one with this name, if one is named.
-///
-/// # Errors
-/// There is none, or there are several.
-pub fn find(client: &mut Client, name: Option<&str>) -> Result<String, Failure> {
-    crate::answers::find(client, name, &["NAT44"]).map(|(name, _)| name)
-}
-
 /// All statements that translate.
 ///
 /// # Errors
@@ -112,17 +104,6 @@ pub fn owner(
     }
 }
 
-/// Events of the journal.
-#[derive(Clone, Debug, Default)]
-pub struct Events {
-    /// The number of the next one.
-    pub next: u64,
-    /// How many are gone that were asked for.
-    pub gone: u64,
-    /// An object for each.
-    pub all: Vec<Value>,
-}
-
 fn event(line: &str) -> Option<Value> {
     let words: Vec<&str> = line.split(' ').collect();
     let [number, time, what, protocol, inside, outside, first, last] = words[..] else { return None };
@@ -138,13 +119,7 @@ fn event(line: &str) -> Option<Value> {
 /// # Errors
 /// The router, or an answer that is not understood.
 pub fn events(client: &mut Client, element: &str, from: u64) -> Result<Events, Failure> {
-    let text = crate::answers::ask(client, &format!("{element}.journal"), &from.to_string())?;
-    let mut lines = text.lines();
-    let first = lines.next().unwrap_or_default();
-    let numbers: Vec<u64> = first.split(' ').filter_map(|word| word.parse().ok()).collect();
-    let &[next, gone] = &numbers[..] else { return Err(not_understood(first)) };
-    let all = lines.map(|line| event(line).ok_or_else(|| not_understood(line))).collect::<Result<_, _>>()?;
-    Ok(Events { next, gone, all })
+    crate::answers::events(client, element, from, event)
 }
 
 /// An event in a line.

@@ -213,8 +213,8 @@ pub(super) fn text(router: &Router) -> String {
             "// The file was not there: the router answers ARP for its own addresses alone. Write this configuration again when it is.\n"
         }
     };
-    let (what, statements) = match &translation.source {
-        Source::File(path) => (path.replace(char::is_control, "?"), lang::config::quote(path)),
+    let (who_says, statements) = match &translation.source {
+        Source::File(path) => (path.replace(char::is_control, "?") + " says", lang::config::quote(path)),
         Source::Statements(all) => {
             let is_plain = |c: char| c.is_ascii_alphanumeric() || " ./:_-".contains(c);
             let quoted =
@@ -223,9 +223,8 @@ pub(super) fn text(router: &Router) -> String {
             ("these statements say".to_owned(), each.join(",\n    "))
         }
     };
-    let says = if what.contains("statements say") { "" } else { " says" };
     format!(
-        "// Address translation: {what}{says} what becomes of addresses. Fragments have no ports: packets are put together first.\n\
+        "// Address translation: {who_says} what becomes of addresses. Fragments have no ports: packets are put together first.\n\
          {missing}{legend}nat44 :: NAT44({statements}{own}, OUTSIDE{paints}{reserved}{hairpins});\n\n",
     )
 }
@@ -233,14 +232,13 @@ pub(super) fn text(router: &Router) -> String {
 /// The answer to senders of packets that leave no room for another session.
 pub(super) fn answers(router: &Router) -> String {
     let Some(translation) = &router.nat else { return String::new() };
-    let address = router.interfaces.iter().find_map(|i| i.four.first()).map(|(address, _)| *address);
     // The kernel knows nothing of translated addresses.
     let idle = if router.host { "Idle -> toobig;\nIdle -> noneighbour;\n" } else { "" };
     format!(
         "\n// Without a free port or room for another session the sender gets an ICMP error.\n\
          nat44[{}] -> ICMPError({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {ERRORS}{}) -> [0]rt;\n{idle}",
         translation.outside.len() + inside(router, translation).count() + 1,
-        address.unwrap_or(Ipv4Addr::UNSPECIFIED),
+        router.speaker4(0).unwrap_or(Ipv4Addr::UNSPECIFIED),
         router.owned(0..router.interfaces.len()),
     )
 }
@@ -250,7 +248,7 @@ pub(super) fn leaving(router: &Router, i: usize) -> String {
     port(router, i).map_or_else(String::new, |port| format!("-> [{port}]nat44;\nnat44[{port}] "))
 }
 
-/// Where errors about packets go that leave by interface `i`: they may be about translated addresses.
+/// Where errors about packets go that leave by an interface: they may be about translated addresses.
 pub(super) fn errors(router: &Router) -> &'static str {
     if router.nat.is_some() { "[0]nat44" } else { "[0]rt" }
 }

@@ -86,7 +86,7 @@ use super::judge::{
     CONNECTIONS, Judge, Link, NOWHERE, SharedJudge, end, lock, refused, replace, ruleset, some,
 };
 use super::reset;
-use crate::tools::Runs;
+use crate::tools::{Runs, place};
 
 /// Resets in a second.
 const RESETS: u64 = 1000;
@@ -152,14 +152,6 @@ struct Gate {
     ahead: Vec<Ahead>,
     /// The second in which resets were sent last, and how many of it.
     resets: (u64, u64),
-}
-
-/// The place from which a handler should list.
-fn place(handler: &'static str, text: &str) -> Result<usize, HandlerError> {
-    match text.trim() {
-        "" => Ok(0),
-        text => text.parse().map_err(|_| HandlerError::bad_value(handler, text, "a number")),
-    }
 }
 
 /// Ends connections that the handler's value names.

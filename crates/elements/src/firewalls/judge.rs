@@ -54,12 +54,7 @@ pub(super) fn lock(judge: &SharedJudge) -> AdaptiveGuard<'_, Judge> {
 pub(super) fn ruleset(path: &str, links: &[Link]) -> Result<Arc<Ruleset>, String> {
     let reading = firewall::read_file(Path::new(path))?;
     let Some(policy) = reading.policy else {
-        let short: Vec<String> = reading
-            .diagnostics
-            .iter()
-            .map(|d| lang::render_short(std::slice::from_ref(d), &reading.sources).trim_end().to_owned())
-            .collect();
-        return Err(short.join("\n"));
+        return Err(lang::render_short(&reading.diagnostics, &reading.sources).trim_end().to_owned());
     };
     for link in links {
         if !policy.zones.iter().any(|zone| zone.links.contains(&link.name)) {

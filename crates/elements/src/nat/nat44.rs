@@ -88,7 +88,7 @@ use nat::{Ahead, Cause, Nat, Outcome};
 use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveGuard, AdaptiveLock, How};
 
-use crate::tools::Runs;
+use crate::tools::{Runs, place};
 
 mod views;
 
@@ -153,13 +153,8 @@ fn policy(path: &str) -> Result<Arc<Policy>, String> {
 
 /// The policy of statements that are right.
 fn sound(reading: nat::Reading) -> Result<Arc<Policy>, String> {
-    reading.policy.map(Arc::new).ok_or_else(|| {
-        let short = reading
-            .diagnostics
-            .iter()
-            .map(|d| lang::render_short(std::slice::from_ref(d), &reading.sources).trim_end().to_owned());
-        short.collect::<Vec<_>>().join("\n")
-    })
+    let shown = || lang::render_short(&reading.diagnostics, &reading.sources).trim_end().to_owned();
+    reading.policy.map(Arc::new).ok_or_else(shown)
 }
 
 /// `PAINT ...`
@@ -187,14 +182,6 @@ impl FromArg for PortRanges {
         };
         let all: Option<Vec<_>> = text.split_ascii_whitespace().map(range).collect();
         all.map(PortRanges).ok_or_else(String::new)
-    }
-}
-
-/// The place from which a handler should list.
-fn place(handler: &'static str, text: &str) -> Result<usize, HandlerError> {
-    match text.trim() {
-        "" => Ok(0),
-        text => text.parse().map_err(|_| HandlerError::bad_value(handler, text, "a number")),
     }
 }
 

@@ -97,7 +97,7 @@ impl Nat {
                 translation.determined(inside.0).is_some_and(|(address, _)| address == outside.0)
             }
             Some(translation) => translation.pool.iter().any(|range| range.holds(outside.0)),
-            None => inside.0 == outside.0 && self.is_outside(inside.0),
+            None => inside.0 == outside.0 && policy.is_outside(inside.0),
         };
         if !may_have {
             return None;

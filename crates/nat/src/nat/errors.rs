@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! ICMP errors: they quote a packet as it was where they come from (RFC 5508, 4).
 
-use tables::flow::{Direction, FlowId, FlowKey};
+use tables::flow::{Direction, Flow, FlowKey};
 
-use super::{INSIDE, Nat, OUTSIDE, Outcome, mapping_keys};
-use crate::nat::Cause;
+use super::{Cause, Entry, INSIDE, Nat, OUTSIDE, Outcome};
 use crate::packet::{End, Quoted, View, rewrite_address, rewrite_quoted};
 
 /// The key of an answer to the packet that is quoted.
@@ -16,9 +15,9 @@ fn answer(quoted: &Quoted, zone: u16) -> FlowKey {
 
 impl Nat {
     /// The session with this key on a side, if it has not expired.
-    fn session(&self, now_ns: u64, key: &FlowKey, direction: Direction) -> Option<FlowId> {
+    fn session(&self, now_ns: u64, key: &FlowKey, direction: Direction) -> Option<Flow<&Entry>> {
         let hit = self.sessions.lookup(key).filter(|hit| hit.direction == direction)?;
-        self.sessions.flow(hit.id).filter(|flow| flow.expires_ns > now_ns).map(|_| hit.id)
+        self.sessions.flow(hit.id).filter(|flow| flow.expires_ns > now_ns)
     }
 
     /// An error from outside, about a packet that has left.
@@ -29,8 +28,7 @@ impl Nat {
         view: &View,
         quoted: &Quoted,
     ) -> Outcome {
-        let session = self.session(now_ns, &answer(quoted, OUTSIDE), Direction::Reply);
-        let inside = match session.and_then(|id| self.sessions.flow(id)) {
+        let inside = match self.session(now_ns, &answer(quoted, OUTSIDE), Direction::Reply) {
             Some(flow) => Some((flow.forward.src, Some(flow.forward.sport))),
             None => self.policy.static_inside(quoted.source).map(|inside| (inside, None)),
         };
@@ -51,13 +49,11 @@ impl Nat {
         quoted: &Quoted,
     ) -> Outcome {
         let key = answer(quoted, INSIDE);
-        let session = self.session(now_ns, &key, Direction::Forward);
         let mapping = || {
-            let [inner, _] = mapping_keys(key.proto, (key.src, key.sport), (0, 0));
-            let hit = self.mappings.lookup(&inner)?;
-            self.mappings.flow(hit.id).map(|flow| (flow.reply.dst, Some(flow.reply.dport)))
+            let (_, (address, port)) = self.mapping_from(key.proto, (key.src, key.sport))?;
+            Some((address, Some(port)))
         };
-        let outside = match session.and_then(|id| self.sessions.flow(id)) {
+        let outside = match self.session(now_ns, &key, Direction::Forward) {
             Some(flow) => Some((flow.reply.dst, Some(flow.reply.dport))),
             None if self.policy.is_exempt(key.src, key.dst) => None,
             None => mapping().or_else(|| self.policy.static_outside(key.src).map(|outside| (outside, None))),

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::{Cause, Nat, Outcome, mapping_keys};
+use super::{Cause, Nat, Outcome};
 use crate::packet::View;
 
 impl Nat {
@@ -18,17 +18,6 @@ impl Nat {
         }
         let (_, (address, port)) = self.mapping_of(protocol, address, outside.1)?;
         Some((address.into(), port))
-    }
-
-    /// The outside address and port that an inside one has at the moment.
-    pub fn outside_of(&self, protocol: u8, inside: (Ipv4Addr, u16)) -> Option<(Ipv4Addr, u16)> {
-        let address = u32::from(inside.0);
-        if let Some(outside) = self.policy.static_outside(address) {
-            return Some((outside.into(), inside.1));
-        }
-        let [key, _] = mapping_keys(protocol, (address, inside.1), (0, 0));
-        let flow = self.mappings.flow(self.mappings.lookup(&key)?.id)?;
-        Some((flow.reply.dst.into(), flow.reply.dport))
     }
 
     /// What was decided on a packet that was `before` and is `after`, in words.

@@ -20,15 +20,16 @@ impl Nat {
         let again = |nat: &mut Nat, ip: &mut [u8], leaving: bool| -> Outcome {
             let mut ahead = Vec::with_capacity(1);
             nat.look_ahead(std::iter::once(&*ip), leaving, &mut ahead);
-            match (leaving, ahead[0].view) {
-                (true, _) => nat.leaving(now_ns, ip, &ahead[0]),
-                (false, Ok(view)) => match ahead[0].key.and_then(|key| nat.sessions.lookup_prepared(&key)) {
-                    Some(hit) if hit.direction == Direction::Reply && nat.is_alive(hit.id, now_ns) => {
-                        nat.known(now_ns, ip, &view, hit.id, 1)
-                    }
-                    _ => nat.arriving_unknown(now_ns, ip, &view),
+            let view = match ahead[0].view {
+                Ok(view) => view,
+                Err(why) => return Outcome::Drop(why.into()),
+            };
+            match leaving {
+                true => nat.leaving(now_ns, ip, &ahead[0]),
+                false => match nat.session_ahead(now_ns, &ahead[0], Direction::Reply) {
+                    Some(id) => nat.known(now_ns, ip, &view, id, 1),
+                    None => nat.arriving_unknown(now_ns, ip, &view),
                 },
-                (false, Err(why)) => Outcome::Drop(why.into()),
             }
         };
         let first = match again(self, ip, true) {

@@ -19,24 +19,15 @@ impl Nat {
         let forward = key(view, INSIDE);
         let inside = (forward.src, forward.sport);
         let policy = Arc::clone(&self.policy);
-        let translation = by.and_then(|by| policy.translations.get(usize::from(by)));
-        let grant = match translation {
-            Some(translation) => Grant::Of(translation),
-            None => Grant::Own(self.own_range(inside.0)),
-        };
+        let grant = Grant::by(&policy, by, || self.own_range(inside.0));
         self.subscribers.admit(inside.0, by, &grant, Kind::of(view.protocol), &mut self.rng)?;
         let Some(kind) = Kind::of(view.protocol) else {
             let outside = (self.subscribers.outside_of(inside.0).ok_or(Cause::NoPort)?, forward.sport);
             let begun = self.insert(now_ns, view, forward, outside, None, true);
             return begun.inspect_err(|_| self.subscribers.forget_idle(inside.0));
         };
-        let [inner, _] = mapping_keys(view.protocol, inside, (0, 0));
-        let known = self
-            .mappings
-            .lookup(&inner)
-            .and_then(|hit| self.mappings.flow(hit.id).map(|flow| (hit.id, flow.reply)));
-        let (mapping, outside) = match known {
-            Some((id, reply)) => (id, (reply.dst, reply.dport)),
+        let (mapping, outside) = match self.mapping_from(view.protocol, inside) {
+            Some(known) => known,
             None => {
                 let outside = self.subscribers.take_port(kind, inside, &grant, &mut self.rng)?;
                 let keys = mapping_keys(view.protocol, inside, outside);
@@ -196,10 +187,7 @@ impl Nat {
         }
         let Some(Flow { forward, reply, value, .. }) = self.mappings.remove(id) else { return };
         let policy = Arc::clone(&self.policy);
-        let grant = match value.translation.and_then(|by| policy.translations.get(usize::from(by))) {
-            Some(translation) => Grant::Of(translation),
-            None => Grant::Own(None),
-        };
+        let grant = Grant::by(&policy, value.translation, || None);
         if let Some(kind) = Kind::of(forward.proto) {
             let outside = (reply.dst, reply.dport);
             self.subscribers.give_back(kind, forward.src, outside, &grant, waits && kind != Kind::Tcp);

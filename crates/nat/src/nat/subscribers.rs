@@ -10,7 +10,7 @@ use fastrand::Rng;
 
 use super::Cause;
 use crate::journal::{Event, Journal, Log};
-use crate::policy::{Allocation, SECOND, Translation, nth};
+use crate::policy::{Allocation, Policy, SECOND, Translation, nth};
 use crate::ports::{Kind, PortSpace};
 
 /// Outside addresses that are tried for a subscriber, after the first two.
@@ -28,6 +28,18 @@ pub(super) enum Grant<'a> {
     Of(&'a Translation),
     /// The router's own address: it keeps its ports if they are free, else it gets one of these.
     Own(Option<(u16, u16)>),
+}
+
+impl Grant<'_> {
+    /// What the translation with this number gives, or what the router itself gets.
+    pub(super) fn by(
+        policy: &Policy,
+        by: Option<u16>,
+        own: impl FnOnce() -> Option<(u16, u16)>,
+    ) -> Grant<'_> {
+        let translation = by.and_then(|by| policy.translations.get(usize::from(by)));
+        translation.map_or_else(|| Grant::Own(own()), Grant::Of)
+    }
 }
 
 /// A block of ports.
@@ -65,7 +77,7 @@ pub(super) struct Subscribers {
     pub(super) log: Log,
 }
 
-/// The first ports of blocks in a range.
+/// How many blocks a range has.
 fn blocks((low, high): (u16, u16), size: u16) -> u32 {
     (u32::from(high - low) + 1) / u32::from(size)
 }

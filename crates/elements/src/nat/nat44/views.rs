@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What handlers list of a translator, and which sessions they end. Packets go on meanwhile: the lock is held for some sessions at a time.
+//! What handlers list of a translator, and which sessions they end. Sessions are listed and ended some at a time, and packets go on meanwhile. Inside
+//! hosts are counted at once.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -18,6 +19,7 @@ const LISTED: usize = 128;
 const SLICES: usize = 32;
 /// Inside hosts that a handler lists.
 const HOSTS: usize = 10_000;
+
 /// The translator, after sessions have ended whose time has come.
 pub(super) fn reaped(nat: &SharedNat, now: Nanos) -> AdaptiveGuard<'_, Nat> {
     for _ in 0..SLICES {

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Subscribers: their addresses, ports, blocks and limits (RFC 6888, RFC 7422).
+
+use super::*;
+
+#[test]
+fn udp_req_2_a_subscriber_has_one_outside_address() {
+    let mut nat = nat("translate 10.0.0.0/16 to 192.0.2.16/28");
+    let mut used = BTreeSet::new();
+    for host in 1..100 {
+        let mut own = BTreeSet::new();
+        for (n, what) in ["udp 1 > 2", "tcp 1 > 2", "udp 3 > 2", "icmp echo id 4"].iter().enumerate() {
+            let found =
+                out(&mut nat, n as u64, &format!("ip 10.0.0.{host} > 203.0.113.{n} / {what}")).unwrap();
+            own.insert(found.split([' ', ':']).next().unwrap().to_owned());
+        }
+        assert_eq!(own.len(), 1);
+        used.extend(own);
+    }
+    assert!(used.len() > 12, "all are in use: {used:?}");
+    // REQ-8 of RFC 6888 and what follows: an address is forgotten with the last session.
+    nat.reap(u64::MAX, 10_000);
+    assert_eq!((nat.len(), nat.mappings(), nat.subscribers().count()), (0, 0, 0));
+}
+
+#[test]
+fn ports_run_out_and_come_back() {
+    let mut nat = nat("translate 10.0.1.0/24 to 192.0.2.1 ports 2000-2009");
+    let mut given = BTreeSet::new();
+    for n in 0..10 {
+        given.insert(port(
+            &out(&mut nat, n * S, &format!("ip 10.0.1.{n} > 203.0.113.1 / udp 7 > 9")).unwrap(),
+        ));
+    }
+    assert_eq!(given, (2000..2010).collect());
+    assert_eq!(out(&mut nat, 10 * S, "ip 10.0.1.77 > 203.0.113.1 / udp 7 > 9"), Err(Cause::NoPort));
+    // Those who have a port go on, with other peers, too; TCP has ports of its own.
+    out(&mut nat, 10 * S, "ip 10.0.1.5 > 203.0.113.2 / udp 7 > 9").unwrap();
+    out(&mut nat, 10 * S, "ip 10.0.1.5 > 203.0.113.2 / tcp 7 > 9").unwrap();
+    assert_eq!(nat.subscribers().count(), 10);
+    // RFC 6888, REQ-8: everyone could send to it, so it is nobody else's for 120 s, unless there is no other.
+    nat.reap(305 * S, 20);
+    assert_eq!(nat.mappings(), 5);
+    let again = port(&out(&mut nat, 305 * S, "ip 10.0.1.77 > 203.0.113.1 / udp 7 > 9").unwrap());
+    assert!(given.contains(&again));
+    let mut nat = self::nat("translate 10.0.1.0/24 to 192.0.2.1 ports 2000-2001");
+    let first = port(&out(&mut nat, 0, "ip 10.0.1.1 > 203.0.113.1 / udp 7 > 9").unwrap());
+    let other = port(&out(&mut nat, 301 * S, "ip 10.0.1.2 > 203.0.113.1 / udp 7 > 9").unwrap());
+    assert_ne!(first, other);
+    // It also waits when the statements change.
+    nat.replace(policy("translate 10.0.1.0/24 to 192.0.2.1 ports 2000-2002"), &[address("192.0.2.1")], 1);
+    let third = port(&out(&mut nat, 302 * S, "ip 10.0.1.3 > 203.0.113.1 / udp 7 > 9").unwrap());
+    assert_eq!(third, 2002);
+    // Where its owner decides who may send, it is free at once.
+    let mut nat = self::nat("translate 10.0.1.0/24 to 192.0.2.1 ports 2000-2000\nfilter address-dependent");
+    for n in 0..3 {
+        out(&mut nat, n * 301 * S, &format!("ip 10.0.1.{n} > 203.0.113.1 / udp 7 > 9")).unwrap();
+    }
+}
+
+#[test]
+fn blocks_of_ports_belong_to_one_subscriber() {
+    let mut nat = nat("translate 10.0.1.0/24 to 192.0.2.1-192.0.2.2 ports 1024-1151 block 32 max 2");
+    let mut first = BTreeMap::new();
+    for host in 0..4 {
+        for inside in 0..40 {
+            let found =
+                out(&mut nat, 0, &format!("ip 10.0.1.{host} > 203.0.113.1 / udp {} > 9", 100 + inside))
+                    .unwrap();
+            let outside = found.split(':').next().unwrap().to_owned();
+            let owner = first.entry((outside, port(&found) / 32)).or_insert(host);
+            assert_eq!(*owner, host);
+        }
+    }
+    // All 8 blocks are taken: 2 for each host.
+    assert_eq!(first.len(), 8);
+    assert_eq!(out(&mut nat, 0, "ip 10.0.1.9 > 203.0.113.1 / udp 1 > 9"), Err(Cause::NoPort));
+    for inside in 40..64 {
+        out(&mut nat, 0, &format!("ip 10.0.1.0 > 203.0.113.1 / udp {} > 9", 100 + inside)).unwrap();
+    }
+    assert_eq!(out(&mut nat, 0, "ip 10.0.1.0 > 203.0.113.1 / udp 1 > 9"), Err(Cause::SubscriberLimit));
+    // Its blocks are for TCP, too.
+    out(&mut nat, 0, "ip 10.0.1.0 > 203.0.113.1 / tcp 1 > 9").unwrap();
+    nat.reap(u64::MAX, 10_000);
+    assert_eq!(nat.subscribers().count(), 0);
+    out(&mut nat, 0, "ip 10.0.1.9 > 203.0.113.1 / udp 1 > 9").unwrap();
+}
+
+#[test]
+fn deterministic_ports_are_those_that_are_computed() {
+    let text = "translate 100.64.0.0/24 to 192.0.2.1-192.0.2.3 deterministic";
+    let mut nat = nat(text);
+    for host in [0, 85, 86, 255] {
+        let inside = address("100.64.0.0") + host;
+        let (outside, ports) = policy(text).translations[0].determined(inside).unwrap();
+        for n in 0..20 {
+            let found = out(
+                &mut nat,
+                0,
+                &format!("ip {} > 203.0.113.1 / udp {} > 9", Ipv4Addr::from(inside), 100 + n),
+            )
+            .unwrap();
+            assert!(found.starts_with(&format!("{}:", Ipv4Addr::from(outside))), "{found}");
+            assert!((ports.0..=ports.1).contains(&port(&found)));
+        }
+    }
+}
+
+#[test]
+fn rfc_6888_req_4_limits_of_subscribers() {
+    let mut nat = nat("translate 10.0.1.0/24 to 192.0.2.1 max-sessions 3 max-ports 2");
+    for port in [1, 2] {
+        out(&mut nat, 0, &format!("ip 10.0.1.5 > 203.0.113.1 / udp {port} > 9")).unwrap();
+    }
+    assert_eq!(out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.1 / udp 3 > 9"), Err(Cause::SubscriberLimit));
+    out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.2 / udp 1 > 9").unwrap();
+    assert_eq!(out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.3 / udp 1 > 9"), Err(Cause::SubscriberLimit));
+    out(&mut nat, 0, "ip 10.0.1.6 > 203.0.113.1 / udp 1 > 9").unwrap();
+}
+
+#[test]
+fn sessions_are_listed_and_ended() {
+    let mut nat = nat(HOME);
+    out(&mut nat, S, "ip 10.0.1.5 > 203.0.113.1 / tcp 4000 > 80").unwrap();
+    let session = nat.sessions().next().unwrap();
+    assert_eq!(
+        (session.inside, session.peer),
+        (("10.0.1.5".parse().unwrap(), 4000), ("203.0.113.1".parse().unwrap(), 80))
+    );
+    let mut seen = 0;
+    assert_eq!(nat.some(0, 10, |_| seen += 1), None);
+    assert_eq!(seen, 1);
+    assert!(!nat.end(TCP, session.peer, session.inside));
+    assert!(nat.end(TCP, session.inside, session.peer));
+    assert_eq!((nat.len(), nat.mappings(), nat.subscribers().count()), (0, 0, 0));
+}
+
+#[test]
+fn who_has_had_which_ports_is_noted() {
+    let events = |nat: &Nat, from: u64| -> Vec<String> {
+        let (_, all) = nat.journal(from);
+        let what = |given| if given { "given" } else { "returned" };
+        all.iter()
+            .map(|(n, e)| {
+                format!(
+                    "{n} {} {} {:?} {} {:?}",
+                    e.at_ns / S,
+                    what(e.is_given),
+                    e.protocol,
+                    e.inside,
+                    e.ports
+                )
+            })
+            .collect()
+    };
+    let blocks = "translate 10.0.1.0/24 to 192.0.2.1 ports 1024-1055 block 16\nlog blocks";
+    let mut nat = nat(blocks);
+    for port in 1..4 {
+        out(&mut nat, S, &format!("ip 10.0.1.5 > 203.0.113.1 / udp {port} > 9")).unwrap();
+    }
+    let first = nat.subscribers().next().unwrap().blocks[0].0;
+    assert_eq!(events(&nat, 0), [format!("0 1 given None 10.0.1.5 {:?}", (first, first + 15))]);
+    nat.reap(400 * S, 100);
+    assert_eq!(events(&nat, 1), [format!("1 400 returned None 10.0.1.5 {:?}", (first, first + 15))]);
+    // Ports, too; and other statements that end them.
+    nat.replace(policy(&blocks.replace("log blocks", "log ports")), &[address("192.0.2.1")], 1);
+    let outside = port(&out(&mut nat, 401 * S, "ip 10.0.1.6 > 203.0.113.1 / tcp 1 > 9").unwrap());
+    let found = events(&nat, 2);
+    assert!(found[0].starts_with("2 401 given None 10.0.1.6 "), "{found:?}");
+    assert_eq!(found[1..], [format!("3 401 given Some(6) 10.0.1.6 {:?}", (outside, outside))]);
+    nat.replace(
+        policy("translate 10.0.1.0/24 to 192.0.2.9 block 16\nlog blocks"),
+        &[address("192.0.2.1")],
+        1,
+    );
+    let found = events(&nat, 4);
+    assert!(found.len() == 1 && found[0].starts_with("4 401 returned None 10.0.1.6 "), "{found:?}");
+    // Nothing, if nothing is said.
+    nat.replace(policy(HOME), &[], 1);
+    out(&mut nat, 402 * S, "ip 10.0.1.6 > 203.0.113.1 / tcp 1 > 9").unwrap();
+    assert_eq!((nat.journal(5).0, nat.journal(5).1.len()), (5, 0));
+}
