@@ -132,6 +132,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("ICMPRewriter", "it needs mappings; a test of its own in its file"),
     ("NPTv6", "it has two inputs; a test of its own in its file"),
     ("NAT44", "it needs a file; a test of its own in its file"),
+    ("NAT64", "it needs a NAT44; a test of its own in its file"),
     ("IP6NDSolicitor", "what its packets wait for decides"),
     ("IPsecAuthHMACSHA1", "as IPsecAuthSHA1"),
     ("IPsecRouteTable", "as RadixIPsecLookup"),

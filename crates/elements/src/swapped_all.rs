@@ -198,6 +198,7 @@ const NOTHING: &[&str] = &[
     "IPsecESPUnencap",
     "EraseIPPayload",
     "IP6Encap",
+    "NAT64",
     "NPTv6",
     "ProtocolTranslator46",
     "ProtocolTranslator64",

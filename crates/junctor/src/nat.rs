@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor nat`: files of address translation, and the translator of a running router.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 use client::{Client, Failure};
@@ -52,7 +52,7 @@ The exit status is 1 if the file does not say.")]
         file: PathBuf,
         /// The inside address.
         #[arg(required_unless_present = "outside")]
-        inside: Option<Ipv4Addr>,
+        inside: Option<IpAddr>,
         /// An outside address and port, and the protocol: who has it?
         #[arg(long, num_args = 2, value_names = ["ADDRESS:PORT", "PROTOCOL"], conflicts_with = "inside")]
         outside: Option<Vec<String>>,
@@ -164,7 +164,7 @@ fn policy(file: &std::path::Path, as_json: bool) -> Result<Policy, u8> {
     })
 }
 
-fn test(file: &std::path::Path, inside: Ipv4Addr, as_json: bool) -> u8 {
+fn test(file: &std::path::Path, inside: IpAddr, as_json: bool) -> u8 {
     let policy = match policy(file, as_json) {
         Ok(policy) => policy,
         Err(status) => return status,
@@ -215,7 +215,9 @@ fn test_outside(file: &std::path::Path, outside: &str, protocol: &str, as_json: 
         Some((inside, port, line)) if as_json => {
             outln!("{}", json!({ "inside": inside, "inside_port": port, "line": line }));
         }
-        Some((inside, Some(port), line)) => outln!("{outside}: {inside}:{port} (line {line})"),
+        Some((inside, Some(port), line)) => {
+            outln!("{outside}: {} (line {line})", SocketAddr::new(inside, port));
+        }
         Some((inside, None, line)) => outln!("{outside}: {inside} (line {line})"),
         None if as_json => outln!("{}", json!({ "inside": null, "inside_port": null })),
         None => outln!("{outside}: the file does not say who has it"),
@@ -267,7 +269,7 @@ fn who(protocol: &str, outside: SocketAddrV4, of: &Of) -> Result<u8, Failure> {
     let found = view::owner(&mut client, &element, protocol, (*outside.ip(), outside.port()))?;
     match found {
         Some((inside, port)) if of.json => outln!("{}", json!({ "inside": inside, "inside_port": port })),
-        Some((inside, port)) => outln!("{inside}:{port}"),
+        Some((inside, port)) => outln!("{}", SocketAddr::new(inside, port)),
         None if of.json => outln!("{}", json!({ "inside": null, "inside_port": null })),
         None => outln!("nobody has {protocol} {outside}"),
     }

@@ -3,30 +3,36 @@
 
 use std::collections::BTreeMap;
 
-use crate::policy::Range;
+use crate::policy::{Address, Range};
 
 /// Intervals that do not overlap, each with a value.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Intervals {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Intervals<A = u32> {
     /// Last address, first address, value; ascending.
-    all: Vec<(u32, u32, u32)>,
+    all: Vec<(A, A, u32)>,
 }
 
-impl Intervals {
+impl<A> Default for Intervals<A> {
+    fn default() -> Intervals<A> {
+        Intervals { all: Vec::new() }
+    }
+}
+
+impl<A: Address> Intervals<A> {
     /// Of ranges that overlap the first one counts.
-    pub(crate) fn new(ranges: impl IntoIterator<Item = (Range, u32)>) -> Intervals {
-        let mut kept: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+    pub(crate) fn new(ranges: impl IntoIterator<Item = (Range<A>, u32)>) -> Intervals<A> {
+        let mut kept: BTreeMap<A, (A, u32)> = BTreeMap::new();
         for (range, value) in ranges {
             let mut gaps = Vec::new();
             let mut from = Some(range.first);
             let near = kept.range(..=range.last).rev().take_while(|(_, (last, _))| *last >= range.first);
-            let mut met: Vec<(u32, u32)> = near.map(|(first, (last, _))| (*first, *last)).collect();
+            let mut met: Vec<(A, A)> = near.map(|(first, (last, _))| (*first, *last)).collect();
             met.reverse();
             for (first, last) in met {
                 if let Some(start) = from.filter(|start| *start < first) {
-                    gaps.push((start, first - 1));
+                    gaps.push((start, first.before()));
                 }
-                from = last.checked_add(1);
+                from = last.after();
             }
             gaps.extend(from.filter(|start| *start <= range.last).map(|start| (start, range.last)));
             kept.extend(gaps.into_iter().map(|(first, last)| (first, (last, value))));
@@ -36,7 +42,7 @@ impl Intervals {
 
     /// The value of the interval that an address is in.
     #[inline]
-    pub(crate) fn find(&self, address: u32) -> Option<u32> {
+    pub(crate) fn find(&self, address: A) -> Option<u32> {
         let at = match &self.all[..] {
             [] => return None,
             [_] => 0,
@@ -75,6 +81,6 @@ mod tests {
             [0, 4, 5, u32::MAX].map(|address| all.find(address)),
             [Some(2), Some(2), Some(1), Some(1)]
         );
-        assert_eq!(Intervals::default().find(0), None);
+        assert_eq!(Intervals::<u32>::default().find(0), None);
     }
 }

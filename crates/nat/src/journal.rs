@@ -4,7 +4,7 @@
 //! Events are kept as they are, and become text when somebody reads them.
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Events that are kept.
 const KEPT: usize = 8192;
@@ -35,8 +35,8 @@ pub struct Event {
     pub is_given: bool,
     /// The protocol; none for a block, which is for all.
     pub protocol: Option<u8>,
-    /// The inside host.
-    pub inside: Ipv4Addr,
+    /// The inside host; of IPv6 hosts the first address of their network of 64 bits.
+    pub inside: IpAddr,
     /// The outside address.
     pub outside: Ipv4Addr,
     /// The first and the last port.
@@ -82,7 +82,7 @@ mod tests {
             at_ns,
             is_given: true,
             protocol: None,
-            inside: Ipv4Addr::LOCALHOST,
+            inside: Ipv4Addr::LOCALHOST.into(),
             outside: Ipv4Addr::LOCALHOST,
             ports: (1, 2),
         };

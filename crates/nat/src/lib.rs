@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Translation of IPv4 addresses and ports (RFC 4787, 5382, 5508): files, ports, sessions.
+//! Translation of addresses and ports: of IPv4 hosts (RFC 4787, 5382, 5508), and of IPv6 hosts (RFC 6146).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -20,17 +20,21 @@
 //! 3. [`Nat::replace`] puts another policy in place. Sessions stay where it allows them.
 #![forbid(unsafe_code)]
 
+mod hosts;
 mod intervals;
 mod journal;
 mod nat;
 mod packet;
 pub mod policy;
 mod ports;
+mod prefix;
 mod read;
 mod track;
 
+pub use hosts::is_stand_in;
 pub use journal::{Event, Log};
-pub use nat::{Ahead, Cause, Nat, Outcome, Session, Subscriber};
+pub use nat::{Ahead, Cause, Nat, Outcome, Session, Subscriber, subscriber_text};
 pub use packet::Unseen;
+pub use prefix::Prefix64;
 pub use read::{Reading, read, read_file};
 pub use tables::flow::State;

@@ -19,6 +19,7 @@ mod explain;
 mod hairpins;
 mod listing;
 mod lives;
+mod six;
 mod subscribers;
 
 use std::collections::HashMap;
@@ -27,12 +28,13 @@ use std::sync::Arc;
 use fastrand::Rng;
 use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Prepared};
 
+use crate::hosts::{Hosts, is_stand_in};
 use crate::journal::{Event, Log};
 use crate::packet::{End, RST, Unseen, Upper, View, destination, rewrite, rewrite_address, source};
 use crate::policy::{Filter, Policy, TCP};
 use crate::ports::Kind;
 use crate::track::Track;
-pub use listing::{Session, Subscriber};
+pub use listing::{Session, Subscriber, subscriber_text};
 use subscribers::Subscribers;
 
 /// Zone of keys of packets as they are inside.
@@ -173,6 +175,7 @@ impl Nat {
             policy,
         };
         nat.subscribers.log = nat.policy.log;
+        nat.subscribers.hosts = Hosts::new(&nat.policy);
         nat.reserve();
         nat
     }
@@ -261,16 +264,22 @@ impl Nat {
         ahead.clear();
         let zone = if leaving { INSIDE } else { OUTSIDE };
         ahead.extend(packets.map(|ip| {
-            // What arrives for others is not looked at.
-            if !leaving && !self.is_for_outside(ip) {
+            // What arrives for others is not looked at. No packet comes from an address that stands for something.
+            if (!leaving && !self.is_for_outside(ip)) || source(ip).is_none_or(is_stand_in) {
                 return Ahead { view: Err(Unseen::Malformed), key: None };
             }
-            let view = View::of(ip);
-            let has_key = view.is_ok_and(|view| !matches!(view.upper, Upper::Error(_) | Upper::Alone));
-            let key = view.ok().filter(|_| has_key).map(|view| self.sessions.prepare(key(&view, zone)));
-            Ahead { view, key }
+            self.ahead(ip, zone)
         }));
         ahead.iter().filter_map(|one| one.key.as_ref()).for_each(|key| self.sessions.approach(key));
+    }
+
+    /// Looks at a packet as it is on a side.
+    #[inline]
+    fn ahead(&self, ip: &[u8], zone: u16) -> Ahead {
+        let view = View::of(ip);
+        let has_key = view.is_ok_and(|view| !matches!(view.upper, Upper::Error(_) | Upper::Alone));
+        let key = view.ok().filter(|_| has_key).map(|view| self.sessions.prepare(key(&view, zone)));
+        Ahead { view, key }
     }
 
     /// Whether a packet's destination is an outside address.
@@ -281,7 +290,16 @@ impl Nat {
 
     /// Whether packets from an address are translated.
     fn is_inside(&self, address: u32) -> bool {
-        self.policy.static_outside(address).is_some() || self.policy.translation(address).is_some()
+        self.policy.static_outside(address).is_some() || self.translation(address).is_some()
+    }
+
+    /// The translation of an inside address, by number.
+    #[inline]
+    fn translation(&self, inside: u32) -> Option<usize> {
+        match is_stand_in(inside) {
+            true => self.subscribers.hosts.translation(inside),
+            false => self.policy.translation(inside),
+        }
     }
 
     /// Translates a packet that leaves for the outside: its source.
@@ -321,6 +339,9 @@ impl Nat {
     #[inline]
     pub fn arriving(&mut self, now_ns: u64, ip: &mut [u8], ahead: &Ahead, from_outside: bool) -> Outcome {
         if ahead.key.is_none() && !self.is_for_outside(ip) {
+            if destination(ip).is_some_and(is_stand_in) {
+                return Outcome::Drop(Cause::Malformed);
+            }
             return if from_outside && self.is_spoofed(ip) {
                 Outcome::Drop(Cause::Spoofed)
             } else {
@@ -346,12 +367,17 @@ impl Nat {
     pub fn rehearse(&mut self, now_ns: u64, ip: &mut [u8], leaving: bool, from_outside: bool) -> Outcome {
         let mut ahead = Vec::with_capacity(1);
         self.look_ahead(std::iter::once(&*ip), leaving, &mut ahead);
+        self.trying(|nat| match leaving {
+            true => nat.leaving(now_ns, ip, &ahead[0]),
+            false => nat.arriving(now_ns, ip, &ahead[0], from_outside),
+        })
+    }
+
+    /// Does something to a copy of a packet: the sessions that it makes are gone afterwards.
+    fn trying(&mut self, decide: impl FnOnce(&mut Nat) -> Outcome) -> Outcome {
         self.rehearsed = Some(Vec::new());
         self.subscribers.log = Log::Nothing;
-        let outcome = match leaving {
-            true => self.leaving(now_ns, ip, &ahead[0]),
-            false => self.arriving(now_ns, ip, &ahead[0], from_outside),
-        };
+        let outcome = decide(self);
         let made = self.rehearsed.take().unwrap_or_default();
         self.tried = match outcome {
             Outcome::Hairpin(number) => self.sessions.numbered(number).map(|flow| (flow.forward, flow.reply)),
@@ -430,7 +456,7 @@ impl Nat {
                 Err(cause) => Outcome::Drop(cause),
             };
         }
-        let by = match self.policy.translation(view.source) {
+        let by = match self.translation(view.source) {
             Some(number) => Some(number as u16),
             None if self.own.contains(&view.source) && self.may_clash(view) => None,
             // Nobody but the router sends from outside addresses.

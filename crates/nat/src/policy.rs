@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a file about address translation says, without its text.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::hosts::{self, STAND_INS};
 use crate::intervals::Intervals;
 use crate::journal::Log;
+use crate::prefix::Prefix64;
 
 /// The protocol number of ICMP.
 pub const ICMP: u8 = 1;
@@ -13,27 +15,58 @@ pub const TCP: u8 = 6;
 /// The protocol number of UDP.
 pub const UDP: u8 = 17;
 
-/// Addresses from the first to the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Range {
-    /// The first.
-    pub first: u32,
-    /// The last.
-    pub last: u32,
+/// Addresses of either family, as numbers.
+pub trait Address: Copy + Ord {
+    /// The one before, which must exist.
+    fn before(self) -> Self;
+
+    /// The next one.
+    fn after(self) -> Option<Self>;
 }
 
-impl Range {
+impl Address for u32 {
+    fn before(self) -> u32 {
+        self - 1
+    }
+
+    fn after(self) -> Option<u32> {
+        self.checked_add(1)
+    }
+}
+
+impl Address for u128 {
+    fn before(self) -> u128 {
+        self - 1
+    }
+
+    fn after(self) -> Option<u128> {
+        self.checked_add(1)
+    }
+}
+
+/// Addresses from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Range<A = u32> {
+    /// The first.
+    pub first: A,
+    /// The last.
+    pub last: A,
+}
+
+impl<A: Address> Range<A> {
     /// Whether an address is in it.
     #[inline]
-    pub fn holds(self, address: u32) -> bool {
+    pub fn holds(self, address: A) -> bool {
         self.first <= address && address <= self.last
     }
 
     /// Whether it has an address in common with another one.
-    pub fn meets(self, other: Range) -> bool {
+    pub fn meets(self, other: Range<A>) -> bool {
         self.first <= other.last && other.first <= self.last
     }
+}
 
+impl Range {
     /// How many addresses.
     pub fn count(self) -> u64 {
         u64::from(self.last - self.first) + 1
@@ -84,6 +117,8 @@ pub enum Allocation {
 pub struct Translation {
     /// The inside addresses: each is a subscriber.
     pub inside: Vec<Range>,
+    /// IPv6 addresses inside (NAT64): each network of 64 bits is a subscriber.
+    pub inside6: Vec<Range<u128>>,
     /// The outside addresses.
     pub pool: Vec<Range>,
     /// The first and the last outside port.
@@ -148,7 +183,7 @@ pub struct Forward {
     pub outside: u32,
     /// The first and the last outside port.
     pub ports: (u16, u16),
-    /// The inside address.
+    /// The inside address, or the one that stands for an IPv6 host.
     pub inside: u32,
     /// The inside port that the first one leads to.
     pub port: u16,
@@ -161,7 +196,7 @@ pub struct Forward {
 /// Inside addresses that have outside addresses of their own, one by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Static {
-    /// The inside addresses.
+    /// The inside addresses, or those that stand for IPv6 hosts.
     pub inside: Range,
     /// As many outside addresses.
     pub outside: Range,
@@ -257,6 +292,10 @@ pub struct Statements {
     pub forwards: Vec<Forward>,
     /// What is left alone.
     pub exemptions: Vec<Exemption>,
+    /// Behind what IPv6 hosts see IPv4 addresses; none if no IPv6 address is inside.
+    pub prefix: Option<Prefix64>,
+    /// IPv6 hosts of forwards and static translations: 0.0.0.1 stands for the first, 0.0.0.2 for the second one.
+    pub hosts: Vec<Ipv6Addr>,
     /// Who may send inward.
     pub filter: Filter,
     /// How long sessions may be idle.
@@ -273,6 +312,7 @@ pub struct Policy {
     statements: Statements,
     /// Translations by inside address.
     inside: Intervals,
+    inside6: Intervals<u128>,
     /// Static translations by inside address, and by outside address.
     statics: [Intervals; 2],
     /// Sources of exemptions.
@@ -290,10 +330,10 @@ impl std::ops::Deref for Policy {
 }
 
 /// Ranges with the numbers of the statements that they are of.
-fn numbered<'a, T>(
+fn numbered<'a, T, A: Address + 'a>(
     all: &'a [T],
-    ranges: impl Fn(&'a T) -> &'a [Range],
-) -> impl Iterator<Item = (Range, u32)> {
+    ranges: impl Fn(&'a T) -> &'a [Range<A>],
+) -> impl Iterator<Item = (Range<A>, u32)> {
     let ranges: Vec<_> =
         all.iter().zip(0..).flat_map(|(one, n)| ranges(one).iter().map(move |range| (*range, n))).collect();
     ranges.into_iter()
@@ -304,6 +344,7 @@ impl Policy {
     pub fn new(statements: Statements) -> Policy {
         let mut policy = Policy {
             inside: Intervals::new(numbered(&statements.translations, |one| &one.inside)),
+            inside6: Intervals::new(numbered(&statements.translations, |one| &one.inside6)),
             statics: [
                 Intervals::new(numbered(&statements.statics, |one| std::slice::from_ref(&one.inside))),
                 Intervals::new(numbered(&statements.statics, |one| std::slice::from_ref(&one.outside))),
@@ -320,6 +361,25 @@ impl Policy {
     #[inline]
     pub fn translation(&self, inside: u32) -> Option<usize> {
         self.inside.find(inside).map(|number| number as usize)
+    }
+
+    /// The translation of an IPv6 address, by number.
+    pub fn translation6(&self, inside: u128) -> Option<usize> {
+        self.inside6.find(inside).map(|number| number as usize)
+    }
+
+    /// An inside address as people know it: that of the IPv6 host of a statement, if it stands for one.
+    pub fn known_as(&self, inside: u32) -> IpAddr {
+        let host = (inside < STAND_INS).then(|| self.hosts.get((inside as usize).checked_sub(1)?)).flatten();
+        host.map_or_else(|| Ipv4Addr::from(inside).into(), |host| (*host).into())
+    }
+
+    /// The inside address of a host: for an IPv6 host of a statement the one that stands for it.
+    pub fn stands_for(&self, host: IpAddr) -> Option<u32> {
+        match host {
+            IpAddr::V4(host) => Some(host.into()).filter(|host| !hosts::is_stand_in(*host)),
+            IpAddr::V6(host) => self.hosts.iter().position(|one| *one == host).map(|at| at as u32 + 1),
+        }
     }
 
     /// Whether packets from here to there are left alone.
@@ -367,23 +427,25 @@ impl Policy {
             && forwards(self) == forwards(other)
             && statics(self) == statics(other)
             && self.exemptions == other.exemptions
+            && self.prefix == other.prefix
+            && self.hosts == other.hosts
             && (self.filter == other.filter || other.filter != Filter::AddressDependent)
             && self.sessions == other.sessions
     }
 
     /// Who has an outside address and port at any time: by a static translation, a forward, or a deterministic one. The inside address, with
     /// its port where that is known, and the line of the statement.
-    pub fn owner(&self, protocol: u8, outside: Ipv4Addr, port: u16) -> Option<(Ipv4Addr, Option<u16>, u32)> {
+    pub fn owner(&self, protocol: u8, outside: Ipv4Addr, port: u16) -> Option<(IpAddr, Option<u16>, u32)> {
         let address = u32::from(outside);
         if let Some(inside) = self.static_inside(address) {
             let line = self.statements.statics.iter().find(|one| one.outside.holds(address))?.line;
-            return Some((inside.into(), Some(port), line));
+            return Some((self.known_as(inside), Some(port), line));
         }
         let is_for = |one: &&Forward| {
             (one.protocol, one.outside) == (protocol, address) && one.ports.0 <= port && port <= one.ports.1
         };
         if let Some(one) = self.forwards.iter().find(is_for) {
-            return Some((one.inside.into(), Some(one.port + (port - one.ports.0)), one.line));
+            return Some((self.known_as(one.inside), Some(one.port + (port - one.ports.0)), one.line));
         }
         let deterministic = |one: &&Translation| one.allocation == Allocation::Deterministic;
         self.translations.iter().filter(deterministic).find_map(|one: &Translation| {
@@ -391,26 +453,30 @@ impl Policy {
             // Another statement may be for that host.
             let is_its = self.translation(inside).is_some_and(|by| std::ptr::eq(&self.translations[by], one));
             let is_alone = self.static_outside(inside).is_none() && [ICMP, TCP, UDP].contains(&protocol);
-            (is_its && is_alone).then(|| (inside.into(), None, one.line))
+            (is_its && is_alone).then(|| (self.known_as(inside), None, one.line))
         })
     }
 
     /// What an inside address becomes, if it is translated.
-    pub fn becomes(&self, inside: Ipv4Addr) -> Option<Becomes> {
-        let address = u32::from(inside);
-        if let Some(outside) = self.static_outside(address) {
+    pub fn becomes(&self, inside: IpAddr) -> Option<Becomes> {
+        let known = self.stands_for(inside);
+        if let Some((address, outside)) = known.and_then(|one| Some((one, self.static_outside(one)?))) {
             let line = self.statements.statics.iter().find(|one| one.inside.holds(address))?.line;
             let outside = vec![Range { first: outside, last: outside }];
             return Some(Becomes { outside, ports: (0, u16::MAX), blocks: None, line });
         }
-        let one = &self.translations[self.translation(address)?];
+        let by = match inside {
+            IpAddr::V4(_) => self.translation(known?),
+            IpAddr::V6(inside) => self.translation6(inside.into()),
+        };
+        let one = &self.translations[by?];
         let blocks = match one.allocation {
             Allocation::Blocks { size, most } => Some((size, most)),
             _ => None,
         };
         let (outside, ports) = match one.allocation {
             Allocation::Deterministic => {
-                let (outside, ports) = one.determined(address)?;
+                let (outside, ports) = one.determined(known?)?;
                 (vec![Range { first: outside, last: outside }], ports)
             }
             _ => (one.pool.clone(), one.ports),

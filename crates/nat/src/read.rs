@@ -3,17 +3,19 @@
 
 mod together;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use lang::{Diagnostic, SourceMap, Span};
 use rulefile::{AddressRange, Faults, Line, Word, bounded, lines, names, time_ns};
 
+use crate::hosts::is_stand_in;
 use crate::journal::Log;
 use crate::policy::{
-    Allocation, Exemption, Filter, Forward, Policy, Range, Statements, Static, TCP, Timeouts, Translation,
-    UDP,
+    Address, Allocation, Exemption, Filter, Forward, Policy, Range, Statements, Static, TCP, Timeouts,
+    Translation, UDP,
 };
+use crate::prefix::Prefix64;
 
 /// Sessions at most, and how many by default.
 const SESSIONS_MAX: usize = 1 << 24;
@@ -29,8 +31,11 @@ const FORWARDED_MAX: usize = 1 << 16;
 /// Outside ports where a translation does not say.
 const PORTS: (u16, u16) = (1024, u16::MAX);
 
-const STATEMENTS: [&str; 8] =
-    ["translate", "forward", "static", "exempt", "filter", "timeout", "sessions", "log"];
+/// IPv6 hosts of forwards and static translations at most.
+const HOSTS_MAX: usize = 1 << 16;
+
+const STATEMENTS: [&str; 9] =
+    ["translate", "forward", "static", "exempt", "prefix", "filter", "timeout", "sessions", "log"];
 
 /// A file that has been read.
 #[derive(Debug)]
@@ -53,6 +58,8 @@ pub fn read(name: &str, text: &str) -> Reading {
         statics: Vec::new(),
         forwards: Vec::new(),
         exemptions: Vec::new(),
+        prefix: None,
+        hosts: Vec::new(),
         filter: Filter::EndpointIndependent,
         timeouts: Timeouts::default(),
         sessions: SESSIONS,
@@ -69,6 +76,7 @@ pub fn read(name: &str, text: &str) -> Reading {
         }
         reader.statement(line);
     }
+    reader.check_prefix();
     reader.check_together();
     let is_sound = reader.faults.errors() == 0;
     Reading {
@@ -86,12 +94,19 @@ pub fn read_file(path: &Path) -> Result<Reading, String> {
     Ok(read(&path.display().to_string(), &bounded(path)?))
 }
 
+/// Where the first range is that meets an earlier one.
+fn twice<A: Address>(all: &[(Range<A>, Span)]) -> Option<Span> {
+    let meets = |n: usize, range: Range<A>| all[..n].iter().any(|(other, _)| other.meets(range));
+    all.iter().enumerate().find(|(n, (range, _))| meets(*n, *range)).map(|(_, (_, span))| *span)
+}
+
 /// Where statements stand, for messages that need several.
 #[derive(Default)]
 struct Spans {
     translations: Vec<Span>,
     statics: Vec<Span>,
     forwards: Vec<Span>,
+    prefix: Option<Span>,
 }
 
 struct Reader {
@@ -135,6 +150,7 @@ impl Reader {
             "forward" => self.forward(line),
             "static" => self.one_by_one(line),
             "exempt" => self.exemption(line),
+            "prefix" => self.prefix(line),
             "filter" => self.filter(line),
             "timeout" => self.timeout(line),
             "sessions" => self.sessions(line),
@@ -188,38 +204,89 @@ impl Reader {
         }
     }
 
-    /// IPv4 addresses of a list.
-    fn ranges(&mut self, word: &Word) -> Option<Vec<Range>> {
-        let mut all = Vec::new();
+    /// Addresses of a list, of both families.
+    fn both(&mut self, word: &Word) -> Option<(Vec<Range>, Vec<Range<u128>>)> {
+        let (mut four, mut six) = (Vec::new(), Vec::new());
         for part in word.parts() {
             match AddressRange::parse(&part.text) {
-                Ok(AddressRange::Four(first, last)) => all.push((Range { first, last }, part.span)),
-                Ok(AddressRange::Six(..)) => {
-                    let help = "translation is for IPv4 addresses";
-                    self.wrong(part.span, format!("'{}' is an IPv6 address", part.text), help);
-                }
+                Ok(AddressRange::Four(first, last)) => four.push((Range { first, last }, part.span)),
+                Ok(AddressRange::Six(first, last)) => six.push((Range { first, last }, part.span)),
                 Err(why) => {
                     let help = "write an address, ADDRESS/LENGTH, or FIRST-LAST, for example 10.0.0.0/8";
                     self.wrong(part.span, why, help);
                 }
             }
         }
-        for (n, (range, span)) in all.iter().enumerate() {
-            if all[..n].iter().any(|(other, _)| other.meets(*range)) {
-                return self.wrong(*span, "an address is listed twice", "leave one out").map(|()| Vec::new());
-            }
+        if let Some(span) = twice(&four).or_else(|| twice(&six)) {
+            return self
+                .wrong(span, "an address is listed twice", "leave one out")
+                .map(|()| Default::default());
         }
         let count = word.parts().count();
-        (all.len() == count && count > 0).then(|| all.into_iter().map(|(range, _)| range).collect())
+        (four.len() + six.len() == count && count > 0).then(|| {
+            (
+                four.into_iter().map(|(range, _)| range).collect(),
+                six.into_iter().map(|(range, _)| range).collect(),
+            )
+        })
+    }
+
+    /// IPv4 addresses of a list.
+    fn ranges(&mut self, word: &Word) -> Option<Vec<Range>> {
+        let (four, six) = self.both(word)?;
+        if six.is_empty() {
+            return Some(four);
+        }
+        let help = "IPv6 addresses may be inside, in `translate`, `static` and `forward`";
+        self.wrong(word.span, "an IPv6 address in place of IPv4 addresses", help).map(|()| Vec::new())
     }
 
     fn one_range(&mut self, word: &Word) -> Option<Range> {
         match self.ranges(word)?[..] {
             [one] => Some(one),
-            _ => {
-                self.wrong(word.span, "several ranges of addresses", "write one statement for each");
+            _ => self.several(word),
+        }
+    }
+
+    fn several<T>(&mut self, word: &Word) -> Option<T> {
+        self.wrong(word.span, "several ranges of addresses", "write one statement for each");
+        None
+    }
+
+    /// One range of inside addresses; for IPv6 hosts the addresses that stand for them.
+    fn inside(&mut self, word: &Word) -> Option<Range> {
+        let (four, six) = self.both(word)?;
+        match (&four[..], &six[..]) {
+            ([one], []) if is_stand_in(one.first) => {
+                let help = "no packet on a wire has such an address: write others";
+                self.wrong(word.span, format!("'{}' begins in 0.0.0.0/8", word.text), help);
                 None
             }
+            ([one], []) => Some(*one),
+            ([], [one]) => {
+                let known = self.policy.hosts.len();
+                let count = (one.last - one.first).saturating_add(1);
+                if count > (HOSTS_MAX - known) as u128 {
+                    let message =
+                        format!("more than {HOSTS_MAX} IPv6 hosts of forwards and static translations");
+                    self.wrong(word.span, message, "name fewer of them");
+                    return None;
+                }
+                // One host may have several forwards.
+                let again = self.policy.hosts.iter().position(|host| u128::from(*host) == one.first);
+                if let (Some(at), 1) = (again, count) {
+                    return Some(Range { first: at as u32 + 1, last: at as u32 + 1 });
+                }
+                let hosts = (0..count).map(|n| Ipv6Addr::from(one.first + n));
+                if let Some(twice) = hosts.clone().find(|host| self.policy.hosts.contains(host)) {
+                    let message = format!("{twice} is in another statement, too");
+                    self.wrong(word.span, message, "write statements for single hosts");
+                    return None;
+                }
+                self.policy.hosts.extend(hosts);
+                Some(Range { first: known as u32 + 1, last: self.policy.hosts.len() as u32 })
+            }
+            _ => self.several(word),
         }
     }
 
@@ -273,7 +340,13 @@ impl Reader {
         self.has_room(line, self.policy.translations.len())?;
         let mut rest = Rest::of(line);
         let inside = self.word(&mut rest, "the inside addresses", HELP)?;
-        let inside = self.ranges(inside)?;
+        let inside_span = inside.span;
+        let (inside, inside6) = self.both(inside)?;
+        let is_network = |range: &Range<u128>| range.first as u64 == 0 && range.last as u64 == u64::MAX;
+        if !inside6.iter().all(is_network) {
+            let help = "write networks of 64 bits or less: each such network is a subscriber";
+            return self.wrong(inside_span, "part of an IPv6 network of 64 bits", help);
+        }
         self.keyword(&mut rest, "to", HELP)?;
         let pool = self.word(&mut rest, "the outside addresses", HELP)?;
         let pool_span = pool.span;
@@ -283,6 +356,7 @@ impl Reader {
         }
         let mut new = Translation {
             inside,
+            inside6,
             pool,
             ports: PORTS,
             allocation: Allocation::Random,
@@ -341,6 +415,10 @@ impl Reader {
             let help = "a deterministic translation has one block for each inside address";
             return self.wrong(line.span, "'block' and 'deterministic' exclude each other", help);
         }
+        if new.allocation == Allocation::Deterministic && !new.inside6.is_empty() {
+            let help = "write a statement of its own for IPv6 addresses, for example with `block`";
+            return self.wrong(inside_span, "'deterministic' is for IPv4 addresses", help);
+        }
         match new.allocation {
             Allocation::Blocks { size, .. } if u32::from(size) > new.width() => {
                 return self.wrong(
@@ -388,7 +466,10 @@ impl Reader {
             return self.wrong(word.span, format!("unexpected '{}' in place of 'to'", word.text), HELP);
         }
         let inside = self.word(&mut rest, "the inside address", HELP)?;
-        let inside = self.address(inside)?;
+        let inside = match self.inside(inside)? {
+            one if one.count() == 1 => one.first,
+            _ => return self.wrong(inside.span, "several inside addresses", "write one address"),
+        };
         let mut port = ports.0;
         if let Some(word) = rest.next() {
             if word.text != "port" {
@@ -445,7 +526,7 @@ impl Reader {
         self.has_room(line, self.policy.statics.len())?;
         let mut rest = Rest::of(line);
         let inside = self.word(&mut rest, "the inside address", HELP)?;
-        let inside = self.one_range(inside)?;
+        let inside = self.inside(inside)?;
         self.keyword(&mut rest, "to", HELP)?;
         let outside = self.word(&mut rest, "the outside address", HELP)?;
         let span = outside.span;
@@ -473,6 +554,27 @@ impl Reader {
         self.end(&mut rest, HELP)?;
         self.policy.exemptions.push(Exemption { from, to });
         Some(())
+    }
+
+    fn prefix(&mut self, line: &Line) -> Option<()> {
+        const HELP: &str = "write `prefix ADDRESS/LENGTH`, for example `prefix 64:ff9b::/96`";
+        let mut rest = Rest::of(line);
+        let word = self.word(&mut rest, "the prefix", HELP)?;
+        self.once("prefix", line.span)?;
+        let both = word
+            .text
+            .split_once('/')
+            .and_then(|(address, length)| Some((address.parse().ok()?, length.parse().ok()?)));
+        let found = match both {
+            Some((address, length)) => Prefix64::new(address, length),
+            None => Err(format!("'{}' is not an IPv6 prefix", word.text)),
+        };
+        match found {
+            Ok(prefix) => self.policy.prefix = Some(prefix),
+            Err(why) => return self.wrong(word.span, why, HELP),
+        }
+        self.spans.prefix = Some(word.span);
+        self.end(&mut rest, HELP)
     }
 
     fn filter(&mut self, line: &Line) -> Option<()> {

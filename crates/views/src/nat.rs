@@ -2,7 +2,7 @@
 //! Address translators of a router: their statements and inside hosts.
 
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use client::{Client, Failure};
 use serde_json::{Value, json};
@@ -27,8 +27,8 @@ pub struct Statement {
 /// An inside host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its address.
-    pub inside: Ipv4Addr,
+    /// Its address; of IPv6 hosts their network.
+    pub inside: String,
     /// Its outside address.
     pub outside: Ipv4Addr,
     /// The line of its statement; none for the router itself.
@@ -55,7 +55,7 @@ fn statement(line: &str) -> Option<Statement> {
 fn host(line: &str) -> Option<Host> {
     let mut words = line.split(' ');
     let mut next = || words.next();
-    let (inside, outside) = (next()?.parse().ok()?, next()?.parse().ok()?);
+    let (inside, outside) = (next()?.to_owned(), next()?.parse().ok()?);
     let line = next()?.parse().ok();
     let mut number = || next()?.parse::<u64>().ok();
     let (sessions, ports) = (number()?, [number()?, number()?, number()?]);
@@ -94,7 +94,7 @@ pub fn owner(
     element: &str,
     protocol: &str,
     outside: (Ipv4Addr, u16),
-) -> Result<Option<(Ipv4Addr, u16)>, Failure> {
+) -> Result<Option<(IpAddr, u16)>, Failure> {
     let parameter = format!("{protocol} {} {}", outside.0, outside.1);
     let text = crate::answers::ask(client, &format!("{element}.owner"), &parameter)?;
     let Some((address, port)) = text.trim().split_once(' ') else { return Ok(None) };
@@ -165,8 +165,9 @@ pub fn statements_json(statements: &[Statement]) -> Vec<Value> {
 
 /// Hosts as a table.
 pub fn hosts_text(hosts: &[Host]) -> String {
+    let width = hosts.iter().map(|host| host.inside.len()).max().unwrap_or(0).max(15);
     let mut text = format!(
-        "{:15} {:15} {:>9} {:>6} {:>6} {:>6} {:>5}  blocks\n",
+        "{:width$} {:15} {:>9} {:>6} {:>6} {:>6} {:>5}  blocks\n",
         "inside", "outside", "sessions", "tcp", "udp", "icmp", "line"
     );
     for host in hosts {
@@ -174,7 +175,7 @@ pub fn hosts_text(hosts: &[Host]) -> String {
         let blocks: Vec<String> = host.blocks.iter().map(|(first, used)| format!("{first}:{used}")).collect();
         let [tcp, udp, icmp] = host.ports;
         let row = format!(
-            "{:15} {:15} {:>9} {tcp:>6} {udp:>6} {icmp:>6} {line:>5}  {}",
+            "{:width$} {:15} {:>9} {tcp:>6} {udp:>6} {icmp:>6} {line:>5}  {}",
             host.inside,
             host.outside,
             host.sessions,

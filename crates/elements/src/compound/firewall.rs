@@ -84,7 +84,8 @@ pub(super) fn answers(router: &Router) -> String {
         output += 2;
     }
     if router.has6() {
-        let way = if router.host { ipv6::ENTRY } else { "made6;\n" };
+        let entry = ipv6::entry(router);
+        let way = if router.host { &*entry } else { "made6;\n" };
         let _ = writeln!(
             text,
             "fw[{output}] -> refused6 :: PaintSwitch;\nrefused6[0] -> Discard;\nfw[{}] -> [0]rt6;",

@@ -153,11 +153,11 @@ pub(super) fn entry4(router: &Router) -> &'static str {
 }
 
 /// The same for IPv6.
-pub(super) fn entry6(router: &Router) -> &'static str {
+pub(super) fn entry6(router: &Router) -> String {
     if router.ipsec.is_some() {
-        "CheckIP6Header -> Paint(0) -> SetAnnoByte(OPENED, 0) -> chk6;\n"
+        "CheckIP6Header -> Paint(0) -> SetAnnoByte(OPENED, 0) -> chk6;\n".to_owned()
     } else {
-        ipv6::ENTRY
+        ipv6::entry(router)
     }
 }
 

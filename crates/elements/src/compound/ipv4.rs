@@ -79,7 +79,7 @@ pub(super) fn table(router: &Router) -> String {
     if !router.vrfs.is_empty() {
         arguments.insert(0, router.keyword().to_owned());
     }
-    let mut text = nat::text(router);
+    let mut text = nat::text(router) + &nat::six(router);
     text += &format!(
         "// The routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself.\n\
          {}rt :: StaticIPLookup(\n    {});\n\n\
@@ -122,13 +122,14 @@ pub(super) fn local(router: &Router) -> String {
     let Some((address, _)) = router.interfaces.iter().find_map(|i| i.four.first()) else {
         return String::new();
     };
-    let error = |what: &str| format!("ICMPError({address}, {what}, LOCAL true, {ERRORS}) -> [0]rt;\n");
+    let to = nat::errors(router);
+    let error = |what: &str| format!("ICMPError({address}, {what}, LOCAL true, {ERRORS}) -> {to};\n");
     let kinds = if router.joined[1] { "-" } else { "udp or tcp, icmp, -" };
     let mut text = format!(
         "\n// Packets for this router: it answers pings. The senders of others get an ICMP error.\n\
          {} -> whole :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, {kinds});\n\
          whole[1]{} -> {}\
-         local[0] -> ICMPPingResponder -> [0]rt;\n",
+         local[0] -> ICMPPingResponder -> {to};\n",
         ipsec::rest4(router),
         if router.ipsec.is_some() { ", join4[1]" } else { "" },
         error("timeexceeded, reassembly"),
@@ -172,7 +173,7 @@ pub(super) fn no_route(router: &Router) -> String {
     }
     let error = |table| {
         let address = router.speaker4(table)?;
-        Some(format!("ICMPError({address}, unreachable, net, {ERRORS}) -> [0]rt;\n"))
+        Some(format!("ICMPError({address}, unreachable, net, {ERRORS}) -> {};\n", nat::errors(router)))
     };
     let from = format!("rt[{}]", router.interfaces.len() + 1);
     format!(

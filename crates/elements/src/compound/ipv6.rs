@@ -13,7 +13,7 @@ use super::ipsec;
 use super::router::{Interface, Route, Router};
 use super::vrf;
 use super::{bfd, firewall};
-use super::{mpls, multicast};
+use super::{mpls, multicast, nat};
 
 /// The least MTU of a link that carries IPv6 (RFC 8200, 5).
 pub const MTU_MIN: u16 = 1280;
@@ -21,8 +21,6 @@ pub const MTU_MIN: u16 = 1280;
 /// other IPv6.
 pub(super) const PATTERNS: [&str; 4] =
     ["12/86dd 20/3a 54/87", "12/86dd 20/3a 54/88", "12/86dd 20/3a 54/85", "12/86dd"];
-/// The way of packets that do not come from an interface.
-pub(super) const ENTRY: &str = "CheckIP6Header -> Paint(0) -> [0]rt6;\n";
 /// What packets from or to link-local addresses have.
 const LINK_LOCAL: [&str; 2] = ["8/fe80%ffc0", "24/fe80%ffc0"];
 /// How ICMPv6 errors are sent: at a rate that neither a flood nor a scan exceeds (RFC 4443, 2.4 f).
@@ -37,6 +35,11 @@ fn anycast_output(router: &Router) -> usize {
 fn shared_addresses(router: &Router) -> Option<Ipv6Addr> {
     let all = || router.interfaces.iter().flat_map(|i| &i.six);
     all().find(|(_, p)| p.len() < 127).and_then(|_| all().next()).map(|(a, _)| *a)
+}
+
+/// The way of packets that do not come from an interface.
+pub(super) fn entry(router: &Router) -> String {
+    format!("CheckIP6Header -> Paint(0) -> {};\n", nat::table6(router))
 }
 
 fn has_default_in(router: &Router, table: usize) -> bool {
@@ -131,7 +134,7 @@ pub(super) fn speaker_of(router: &Router, table: usize) -> Option<Ipv6Addr> {
 pub(super) fn too_big(router: &Router, table: usize, i: usize, errors: &str) -> Option<String> {
     let (address, mtu, follow) = (speaker_of(router, table)?, router.interfaces[i].mtu, router.follow(i));
     let owned = router.owned(members(router, table).map(|(i, _)| i));
-    Some(format!("ICMP6Error({address}, toobig, MTU {mtu}{follow}, {errors}{owned}) -> {ENTRY}"))
+    Some(format!("ICMP6Error({address}, toobig, MTU {mtu}{follow}, {errors}{owned}) -> {}", entry(router)))
 }
 
 /// The routing table, and the way to it.
@@ -156,7 +159,7 @@ pub(super) fn table(router: &Router) -> String {
         router.legend(),
         arguments.join(",\n    "),
     );
-    let first = format!("{}hop6 :: IP6HopByHop -> [0]rt6", ipsec::check(router, 6));
+    let first = format!("{}hop6 :: IP6HopByHop -> {}", ipsec::check(router, 6), nat::table6(router));
     let mut then = first.as_str();
     for table in router.tables().filter(|table| members(router, *table).next().is_some()) {
         let name = vrf::suffix(table, "_vrf");
@@ -164,6 +167,7 @@ pub(super) fn table(router: &Router) -> String {
         then = "hop6";
     }
     let _ = writeln!(text, "rt6[{never}] -> Discard;");
+    text += nat::to_table6(router);
     text
 }
 
@@ -204,7 +208,7 @@ pub(super) fn local(router: &Router) -> String {
          // They go to the routing table, unpainted. But those from or for a link-local address go back to the link that caused them.\n\
          made6 :: IP6Fragmenter({MTU_MIN}, LOCAL true) -> mine6 :: Classifier({3}, -);\n\
          mine6[0], mine6[1] -> back6 :: PaintSwitch;\n\
-         mine6[2] -> Paint(0) -> [0]rt6;\n\
+         mine6[2] -> Paint(0) -> {4};\n\
          back6[0] -> Discard;\n\n\
          // Packets for this router: fragments are put together, extension headers processed, pings answered. Senders of\n\
          // UDP and TCP get an ICMP error. Answers about a shared address come from one of our own.\n\
@@ -221,6 +225,7 @@ pub(super) fn local(router: &Router) -> String {
         )),
         ipsec::rest6(router),
         LINK_LOCAL.join(", "),
+        nat::table6(router),
     );
     text += match router.joined[1] {
         true => "upper6[2] -> output;\n",
@@ -363,7 +368,8 @@ pub(super) fn output(router: &Router, i: usize) -> String {
     let interface = &router.interfaces[i];
     let Interface { name, mtu, six, .. } = interface;
     let (output, follow) = (i + 1, router.follow(i));
-    let way = if router.host { ENTRY } else { "made6" };
+    let entry = entry(router);
+    let way = if router.host { &*entry } else { "made6" };
     let long = format!("ICMP6Error({}, toobig, PMTU_ANNO true, {ERRORS}) -> {way}", speaker(router, i));
     // Neighbours hear of better ways only, and all neighbours have an address on the link (RFC 4861, 8.2).
     let networks: Vec<String> = six.iter().map(|(_, p)| p.to_string()).collect();
@@ -391,10 +397,16 @@ nd{i}[1] -> out{i};
         copies = redirect.copies(router),
         protected = ipsec::out6(router, i, &long),
     );
-    text += &if router.host {
+    let speaker = speaker(router, i);
+    text += &if router.host && nat::has_six(router) {
+        // The kernel knows nothing of translated addresses.
+        format!(
+            "big{i}[1] -> ICMP6Error({speaker}, toobig, MTU {mtu}{follow}, {ERRORS}{}) -> {way}nd{i}[2] -> noneighbour6;\n",
+            router.owned([i])
+        )
+    } else if router.host {
         format!("big{i}[1] -> toobig6;\nnd{i}[2] -> noneighbour6;\n")
     } else {
-        let speaker = speaker(router, i);
         let pong = link_local(interface);
         format!(
             "big{i}[1] -> ICMP6Error({speaker}, toobig, MTU {mtu}{follow}, {ERRORS}) -> made6;\n\

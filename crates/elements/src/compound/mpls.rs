@@ -129,7 +129,7 @@ fn six_text(router: &Router, first: usize, output: usize) -> String {
          pushscope[1] -> beyond6;\n\
          pushhlim[1] -> expired6;\n",
         first + 2,
-        ipv6::ENTRY,
+        ipv6::entry(router),
     );
     text
 }

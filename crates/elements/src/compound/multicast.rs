@@ -81,7 +81,10 @@ pub(super) fn port(router: &Router, i: usize) -> String {
     if router.interfaces[i].has6() {
         let long = ipv6::speaker_of(router, 0).map(|address| {
             let owned = router.owned(0..router.interfaces.len());
-            format!("ICMP6Error({address}, toobig, PMTU_ANNO true, {ERRORS}{owned}) -> {}", ipv6::ENTRY)
+            format!(
+                "ICMP6Error({address}, toobig, PMTU_ANNO true, {ERRORS}{owned}) -> {}",
+                ipv6::entry(router)
+            )
         });
         let way = format!("mbig{i} :: IP6Fragmenter({mtu}{follow}) -> [0]nd{i}");
         let ways = (&*format!("mroute6[{output}]"), "copies6", &*way);

@@ -5,6 +5,7 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 
+use nat::Prefix64;
 use nat::policy::{self, Allocation, Policy, Range};
 use wire::Prefix4;
 
@@ -30,6 +31,8 @@ pub struct Translation {
     is_there: bool,
     /// Outside addresses that the router answers ARP for, though they are not its own: an interface, and prefixes.
     answered: Vec<(usize, Vec<String>)>,
+    /// Behind what IPv6 hosts see IPv4 addresses, if there are IPv6 hosts inside (NAT64).
+    prefix: Option<Prefix64>,
 }
 
 impl Translation {
@@ -49,7 +52,13 @@ impl Translation {
         };
         let reading = match &source {
             Source::File(path) if !Path::new(path).exists() => {
-                return Ok(Translation { source, outside, is_there: false, answered: Vec::new() });
+                return Ok(Translation {
+                    source,
+                    outside,
+                    is_there: false,
+                    answered: Vec::new(),
+                    prefix: None,
+                });
             }
             Source::File(path) => nat::read_file(Path::new(path))?,
             Source::Statements(all) => nat::read("STATEMENT", &all.join("\n")),
@@ -71,7 +80,14 @@ impl Translation {
                 one.line
             ));
         }
-        Ok(Translation { source, outside, is_there: true, answered })
+        if policy.prefix.is_some() && !router.has6() {
+            return Err("IPv6 addresses are inside, but no interface of the router has IPv6".to_owned());
+        }
+        if policy.prefix.is_some() && router.firewall.is_some() {
+            return Err("IPv6 addresses are inside: a firewall would see such connections as IPv4 outside and as IPv6 inside, and cannot join the two yet".to_owned());
+        }
+        let prefix = policy.prefix;
+        Ok(Translation { source, outside, is_there: true, answered, prefix })
     }
 }
 
@@ -182,10 +198,42 @@ fn port(router: &Router, i: usize) -> Option<usize> {
 
 /// The way from the checks to the routing table, for the middle of a chain.
 pub(super) fn arriving(router: &Router) -> &'static str {
-    match router.nat {
-        Some(_) => "IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64) -> [0]nat44;\nnat44[0] -> ",
-        None => "",
+    match (&router.nat, prefix(router)) {
+        (None, _) => "",
+        (_, None) => "IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64) -> [0]nat44;\nnat44[0] -> ",
+        _ => {
+            "IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64) -> [0]nat44;\nnat44[0] -> [1]nat64;\nnat64[1] -> "
+        }
     }
+}
+
+/// Behind what IPv6 hosts see IPv4 addresses, if any are inside.
+fn prefix(router: &Router) -> Option<Prefix64> {
+    router.nat.as_ref()?.prefix
+}
+
+/// Where IPv6 packets are routed, or first become those of IPv4.
+pub(super) fn table6(router: &Router) -> &'static str {
+    if prefix(router).is_some() { "to64" } else { "[0]rt6" }
+}
+
+/// What makes IPv4 packets of IPv6 packets, and the other way round.
+pub(super) fn six(router: &Router) -> String {
+    let Some(prefix) = prefix(router) else { return String::new() };
+    let bytes = &prefix.address().octets()[..prefix.length() as usize / 8];
+    let bits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!(
+        "// IPv6 hosts see IPv4 addresses behind {prefix}. Write this configuration again if the statements get another prefix.\n\
+         nat64 :: NAT64(nat44);\n\
+         to64 :: Classifier(24/{bits}, -);\n\
+         to64[0] -> IP6Reassembler -> [0]nat64;\n\
+         nat64[2] -> [0]nat44;\n\n"
+    )
+}
+
+/// The way to the routing table of IPv6, for those that stay or become packets of IPv6.
+pub(super) fn to_table6(router: &Router) -> &'static str {
+    if prefix(router).is_some() { "to64[1], nat64[0] -> [0]rt6;\n" } else { "" }
 }
 
 /// The translator.
@@ -233,7 +281,9 @@ pub(super) fn text(router: &Router) -> String {
 pub(super) fn answers(router: &Router) -> String {
     let Some(translation) = &router.nat else { return String::new() };
     // The kernel knows nothing of translated addresses.
-    let idle = if router.host { "Idle -> toobig;\nIdle -> noneighbour;\n" } else { "" };
+    let six = if prefix(router).is_some() { "Idle -> toobig6;\n" } else { "" };
+    let idle =
+        if router.host { format!("Idle -> toobig;\nIdle -> noneighbour;\n{six}") } else { String::new() };
     format!(
         "\n// Without a free port or room for another session the sender gets an ICMP error.\n\
          nat44[{}] -> ICMPError({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {ERRORS}{}) -> [0]rt;\n{idle}",
@@ -251,6 +301,11 @@ pub(super) fn leaving(router: &Router, i: usize) -> String {
 /// Where errors about packets go that leave by an interface: they may be about translated addresses.
 pub(super) fn errors(router: &Router) -> &'static str {
     if router.nat.is_some() { "[0]nat44" } else { "[0]rt" }
+}
+
+/// Whether packets of IPv6 hosts become those of IPv4.
+pub(super) fn has_six(router: &Router) -> bool {
+    prefix(router).is_some()
 }
 
 /// How errors are sent about packets that have been translated when they leave by interface `i`. They have one destination, though they are for many hosts.

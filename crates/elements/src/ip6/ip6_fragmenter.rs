@@ -95,6 +95,11 @@ impl Family for V6 {
     }
 }
 
+/// The fragments of a packet, as if its source made them; `None` when it cannot be taken apart, or memory runs out.
+pub(crate) fn split(packet: &Packet, mtu: usize, id: u32) -> Option<Batch> {
+    fragments(packet, &cut(packet, mtu)?, id)
+}
+
 /// How a packet can be taken apart.
 struct Cut {
     /// Length of the headers that every fragment repeats.

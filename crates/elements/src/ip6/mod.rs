@@ -32,6 +32,7 @@ mod options;
 mod protocol_translator;
 mod set_ip6_address;
 mod set_ip6_field;
+pub(crate) mod siit;
 mod store_ip6_address;
 mod translated_icmp;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ICMP messages in the form of the other family (RFC 7915, sections 4.2, 4.3, 5.2 and 5.3), for ProtocolTranslator46 and 64.
+//! ICMP messages in the form of the other family (RFC 7915, sections 4.2, 4.3, 5.2 and 5.3), for packets that are translated.
 
 use element::Reason;
 
-use super::protocol_translator::Header;
+use super::siit::{Addresses, Header};
 
 /// Bytes by which the headers of the families differ.
 const DIFFERENCE: u32 = 20;
@@ -18,14 +18,19 @@ struct Message {
 }
 
 /// Appends the message in the other family to `out`, with no checksum.
-pub(super) fn translate(message: &[u8], to_ip6: bool, out: &mut Vec<u8>) -> Result<(), Reason> {
+pub(super) fn translate(
+    message: &[u8],
+    to_ip6: bool,
+    addresses: &impl Addresses,
+    out: &mut Vec<u8>,
+) -> Result<(), Reason> {
     let head: &[u8; 8] = message.first_chunk().ok_or(Reason::BadLength)?;
     let Message { kind, code, rest, quotes } =
         if to_ip6 { message6(head) } else { message4(head) }.ok_or(Reason::BadProtocol)?;
     out.extend([kind, code, 0, 0]);
     out.extend(rest);
     if quotes {
-        return quotation(&message[8..], to_ip6, out);
+        return quotation(&message[8..], to_ip6, addresses, out);
     }
     out.extend(&message[8..]);
     Ok(())
@@ -93,8 +98,13 @@ fn message4(head: &[u8; 8]) -> Option<Message> {
 }
 
 /// Appends a quoted packet in the other family. Its end may be missing.
-fn quotation(quoted: &[u8], to_ip6: bool, out: &mut Vec<u8>) -> Result<(), Reason> {
-    let header = if to_ip6 { Header::ip4(quoted) } else { Header::ip6(quoted) }?;
+fn quotation(
+    quoted: &[u8],
+    to_ip6: bool,
+    addresses: &impl Addresses,
+    out: &mut Vec<u8>,
+) -> Result<(), Reason> {
+    let header = if to_ip6 { Header::ip4(quoted, addresses) } else { Header::ip6(quoted, addresses) }?;
     let (head, length) =
         header.emit(to_ip6, header.total.checked_sub(header.length).ok_or(Reason::BadLength)?)?;
     out.extend(&head[..length]);

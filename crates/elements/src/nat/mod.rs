@@ -16,6 +16,7 @@ mod listing;
 mod mapper;
 mod mappings;
 mod nat44;
+mod nat64;
 mod pattern;
 mod patterns;
 mod pool;
@@ -38,6 +39,7 @@ pub static CLASSES: &[element::Class] = &[
     ip_addr_pair_rewriter::CLASS,
     ip_addr_rewriter::CLASS,
     nat44::CLASS,
+    nat64::CLASS,
     patterns::CLASS,
     rewriter::IP,
     rewriter::TCP_REWRITER,

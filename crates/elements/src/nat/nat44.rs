@@ -34,6 +34,8 @@
 //!   The first statement for an address decides. `ports LOW-HIGH` (1024-65535), `max-sessions N` and `max-ports N` for each inside host.
 //!   Ports are random; with `block SIZE [max N]` they come from blocks that one host has, 64 at most by default, with `deterministic` they follow from the inside address (RFC 7422).
 //! * `forward tcp|udp PORT[-PORT] [on OUTSIDE] to INSIDE [port PORT]` leads an outside port inside, also for what the inside port sends first. Forwards have half of the sessions at most.
+//! * IPv6 addresses may be inside in `translate`, `forward` and `static`; a NAT64 makes IPv4 packets of theirs. Then each network of 64 bits is a subscriber. `prefix PREFIX`
+//!   says behind what IPv6 hosts see IPv4 addresses, default 64:ff9b::/96.
 //! * `static INSIDE to OUTSIDE` translates addresses one by one, for all protocols.
 //! * `exempt SOURCE to DESTINATION` leaves packets alone.
 //! * `filter MODE` says who may send to a port: `endpoint-independent` (everyone, the default), `address-dependent` or `address-and-port-dependent`.
@@ -55,7 +57,7 @@
 //! * `statements` read: for each translation its line in the file, inside hosts, sessions, and ports in use; for others zeros; then its text.
 //! * `sessions` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each session. It has protocol, inside address and port, outside address and port,
 //!   peer and port, and state. Packets and bytes from inside and to it follow, then its age and the seconds until it ends.
-//! * `subscribers` read: a line for each inside host, at most 10,000: inside address, outside address, line of its statement, sessions, ports for TCP, UDP and ICMP, blocks as `FIRST:USED`.
+//! * `subscribers` read: a line for each inside host, at most 10,000: inside address, or network of IPv6 hosts, outside address, line of its statement, sessions, ports for TCP, UDP and ICMP, blocks as `FIRST:USED`.
 //! * `journal` read, with the number of an event as parameter, default 0: the number of the next event and how many are gone; then a line for each of those that `log` notes. It has its
 //!   number, the time, `given` or `returned`, the protocol or `-` for a block, inside address, outside address, first and last port. The last 8,192 are kept.
 //! * `owner` read, with `PROTOCOL ADDRESS PORT` as parameter: the inside address and port that have an outside one, or nothing.
@@ -68,20 +70,20 @@
 //! Idle -> nat -> Discard; Idle -> [1]nat; nat[1] -> Discard;
 //! ```
 //!
-//! See also: IPRewriter, ICMPRewriter, Firewall, IPReassembler. RFC 4787, RFC 5382, RFC 5508, RFC 6056, RFC 6888, RFC 7422, RFC 7857
+//! See also: NAT64, IPRewriter, ICMPRewriter, Firewall, IPReassembler. RFC 4787, RFC 5382, RFC 5508, RFC 6056, RFC 6888, RFC 7422, RFC 7857
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use element::args::{Args, FromArg, Names};
 use element::clock::{Nanos, SECOND};
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, Reason, Rehearsal,
-    Rehearsed, Rest, Statistics, When, handlers, swap,
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, Provide, Provided,
+    Reason, Rehearsal, Rehearsed, Rest, Statistics, When, handlers, swap,
 };
 use nat::policy::Policy;
 use nat::{Ahead, Cause, Nat, Outcome};
@@ -95,7 +97,7 @@ mod views;
 use views::{end_those, reaped, some, statements, subscribers};
 
 /// The name of the lock, for the profiler.
-const SESSIONS: &str = "the sessions";
+pub(super) const SESSIONS: &str = "the sessions";
 /// The code of "communication administratively prohibited" (RFC 1812, 5.2.7.1; RFC 6888, REQ-12).
 const PROHIBITED: u8 = 13;
 
@@ -116,6 +118,7 @@ pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::de
         write "load" => |me, path: &str| me.load(path)()?;
         write "end" => |me, which: &str| end_those(me.nat(), which)?;
     })
+    .provide::<Translator>()
     .statistics::<Translator>()
     .long_handlers::<Translator>()
     .rehearsal::<Translator>()
@@ -124,6 +127,12 @@ pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::de
     .file(file!());
 
 type SharedNat = Arc<AdaptiveLock<Nat>>;
+
+/// A translator for other elements, once it is there.
+pub(super) type Link = OnceLock<SharedNat>;
+
+/// A value of the sequence number annotation: the source of the packet is an outside address already.
+pub(super) const TRANSLATED: u32 = u32::MAX;
 
 #[derive(Default)]
 struct Translator {
@@ -134,7 +143,7 @@ struct Translator {
     outside: Vec<u8>,
     reserved: Vec<(u16, u16)>,
     policy: Option<Arc<Policy>>,
-    nat: Option<SharedNat>,
+    link: Arc<Link>,
     ninputs: usize,
     noutputs: usize,
     /// The first input for packets that leave by inside links.
@@ -185,7 +194,7 @@ impl FromArg for PortRanges {
     }
 }
 
-fn reason(cause: Cause) -> Reason {
+pub(super) fn reason(cause: Cause) -> Reason {
     match cause {
         Cause::Malformed => Reason::BadLength,
         Cause::Fragment => Reason::Unreassembled,
@@ -200,7 +209,7 @@ fn reason(cause: Cause) -> Reason {
 
 impl Translator {
     fn nat(&self) -> &SharedNat {
-        self.nat.as_ref().expect("set by initialize")
+        self.link.get().expect("set by initialize")
     }
 
     fn lock(&self) -> AdaptiveGuard<'_, Nat> {
@@ -223,7 +232,7 @@ impl Translator {
                 "{number} {}.{:09} {what} {protocol} {} {} {first} {last}",
                 at / SECOND,
                 at % SECOND,
-                event.inside,
+                nat::subscriber_text(event.inside),
                 event.outside
             );
         }
@@ -352,8 +361,8 @@ impl Element for Translator {
         let mut nat = Nat::new(policy, &self.own, RandomState::new().hash_one(0));
         nat.split_hairpins(self.inward < self.ninputs);
         self.reserved.iter().for_each(|range| nat.reserve_own(*range));
-        self.nat = Some(Arc::new(AdaptiveLock::new(nat)));
-        Ok(())
+        let is_first = self.link.set(Arc::new(AdaptiveLock::new(nat))).is_ok();
+        is_first.then_some(()).ok_or_else(|| "it is there already".to_owned())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
@@ -370,9 +379,14 @@ impl Element for Translator {
         let mut runs = Runs::default();
         for (n, mut packet) in batch.drain(..).enumerate() {
             let (ahead, paint) = (&self.ahead[n], packet.paint());
+            let is_translated = port > 0 && packet.anno_u32(anno::SEQUENCE) == TRANSLATED;
+            if is_translated {
+                packet.set_anno_u32(anno::SEQUENCE, 0);
+            }
             let outcome = match packet.network_mut() {
                 None => Outcome::Drop(Cause::Malformed),
                 Some(ip) if port == 0 => nat.arriving(now, ip, ahead, self.outside.contains(&paint)),
+                Some(_) if is_translated => Outcome::Unchanged,
                 Some(ip) => nat.leaving(now, ip, ahead),
             };
             match self.route(outcome, port, &mut packet) {
@@ -384,9 +398,15 @@ impl Element for Translator {
     }
 }
 
+impl Provide for Translator {
+    fn provide(&self) -> Option<Provided> {
+        Some(self.link.clone())
+    }
+}
+
 impl Statistics for Translator {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        if let Some(nat) = self.nat.as_ref().and_then(|nat| nat.try_lock()) {
+        if let Some(nat) = self.link.get().and_then(|nat| nat.try_lock()) {
             put(&stats::TABLE_ENTRIES, nat.len() as u64);
             put(&stats::TABLE_CAPACITY, nat.policy().sessions as u64);
         }
@@ -425,9 +445,11 @@ impl Rehearsal for Translator {
         let mut nat = shared.lock();
         let from_outside = self.outside.contains(&packet.paint());
         let before = packet.network().unwrap_or_default().to_vec();
+        let is_translated = port > 0 && packet.anno_u32(anno::SEQUENCE) == TRANSLATED;
         let outcome = match packet.network_mut() {
             None => Outcome::Drop(Cause::Malformed),
             Some(_) if port >= self.inward => Translator::inward(&nat, &mut packet),
+            Some(_) if is_translated => Outcome::Unchanged,
             Some(ip) => nat.rehearse(cx.now(), ip, port > 0, from_outside),
         };
         let note = nat.explain(outcome, &before, packet.network().unwrap_or_default());

@@ -39,8 +39,16 @@ impl Nat {
             for (_, flow) in other.sessions.iter().filter(|(_, flow)| rank(flow.value, &flow.forward) == late)
             {
                 let outside = (flow.reply.dst, flow.reply.dport);
-                if self.go_on(flow.forward, outside, *flow.value, flow.expires_ns).is_none() {
+                let source = match other.host(flow.forward.src) {
+                    None => Some(flow.forward.src),
+                    Some(host) => self.stand_in(host).ok(),
+                };
+                let goes_on = source.and_then(|src| {
+                    self.go_on(FlowKey { src, ..flow.forward }, outside, *flow.value, flow.expires_ns)
+                });
+                if goes_on.is_none() {
                     lost += 1;
+                    source.into_iter().for_each(|source| self.subscribers.hosts.forget_idle(source));
                 }
             }
         }
@@ -76,7 +84,7 @@ impl Nat {
     /// Makes an account for an inside host that had one, if it is translated.
     fn enter_again(&mut self, inside: u32) -> bool {
         let policy = Arc::clone(&self.policy);
-        let Some(by) = policy.translation(inside) else { return false };
+        let Some(by) = self.translation(inside) else { return false };
         let grant = Grant::Of(&policy.translations[by]);
         self.subscribers.admit(inside, Some(by as u16), &grant, None, &mut self.rng).is_ok()
     }
@@ -84,7 +92,7 @@ impl Nat {
     /// The mapping of a session that another one had: made, if it can be. None inside for protocols without.
     fn mapping_again(&mut self, forward: &FlowKey, outside: (u32, u16)) -> Option<Option<FlowId>> {
         let (inside, policy) = ((forward.src, forward.sport), Arc::clone(&self.policy));
-        let by = policy.translation(inside.0).map(|by| by as u16);
+        let by = self.translation(inside.0).map(|by| by as u16);
         let translation = by.map(|by| &policy.translations[usize::from(by)]);
         let may_have = match translation {
             Some(_)

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a packet is what it is, for people.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::{Cause, Nat, Outcome};
 use crate::packet::View;
 
 impl Nat {
     /// The inside address and port that have an outside one.
-    pub fn owner(&self, protocol: u8, outside: (Ipv4Addr, u16)) -> Option<(Ipv4Addr, u16)> {
+    pub fn owner(&self, protocol: u8, outside: (Ipv4Addr, u16)) -> Option<(IpAddr, u16)> {
+        let hosts = &self.subscribers.hosts;
         let address = u32::from(outside.0);
         if let Some(inside) = self.policy.static_inside(address) {
-            return Some((inside.into(), outside.1));
+            return Some((hosts.name(inside), outside.1));
         }
         if let Some((address, port)) = self.forwards.get(&(protocol, address, outside.1)) {
-            return Some(((*address).into(), *port));
+            return Some((hosts.name(*address), *port));
         }
         let (_, (address, port)) = self.mapping_of(protocol, address, outside.1)?;
-        Some((address.into(), port))
+        Some((hosts.name(address), port))
     }
 
     /// What was decided on a packet that was `before` and is `after`, in words.
@@ -28,8 +29,11 @@ impl Nat {
             [(view.source, sport), (view.destination, dport)]
         };
         let shown = |(address, port): (u32, u16)| match port {
-            0 => Ipv4Addr::from(address).to_string(),
-            _ => format!("{}:{port}", Ipv4Addr::from(address)),
+            0 => self.subscribers.hosts.name(address).to_string(),
+            _ => match self.subscribers.hosts.name(address) {
+                IpAddr::V4(address) => format!("{address}:{port}"),
+                IpAddr::V6(address) => format!("[{address}]:{port}"),
+            },
         };
         match outcome {
             Outcome::Unchanged => "it is not translated".to_owned(),

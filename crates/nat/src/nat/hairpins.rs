@@ -4,6 +4,7 @@
 use tables::flow::{Direction, FlowKey, FlowTable};
 
 use super::{Entry, INSIDE, Nat, Outcome, key};
+use crate::hosts::is_stand_in;
 use crate::packet::{End, Upper, View, rewrite};
 
 impl Nat {
@@ -46,8 +47,8 @@ impl Nat {
         let (Some(hit), true, Ok(translated)) = (outward, self.splits_hairpins, View::of(ip)) else {
             return second;
         };
-        // Errors quote a packet, and stay translated as a whole.
-        if matches!(view.upper, Upper::Error(_)) {
+        // Errors quote a packet, and stay translated as a whole. So do packets that become those of IPv6.
+        if matches!(view.upper, Upper::Error(_)) || is_stand_in(translated.destination) {
             return second;
         }
         rewrite(ip, &translated, End::Source, view.source, view.ports()[0]);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What there is, for people.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use tables::flow::{Flow, FlowKey, State};
 
 use super::subscribers::Subscribers;
 use super::{Entry, INSIDE, Nat};
+use crate::hosts::Hosts;
 use crate::policy::SECOND;
 
 /// A session.
@@ -15,7 +16,7 @@ pub struct Session {
     /// Its protocol.
     pub protocol: u8,
     /// The inside address and port; of a query of ICMP the identifier.
-    pub inside: (Ipv4Addr, u16),
+    pub inside: (IpAddr, u16),
     /// What it is outside.
     pub outside: (Ipv4Addr, u16),
     /// The other end.
@@ -35,8 +36,8 @@ pub struct Session {
 /// An inside address that has sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscriber {
-    /// The inside address.
-    pub inside: Ipv4Addr,
+    /// The inside address; of IPv6 hosts the first one of their network of 64 bits.
+    pub inside: IpAddr,
     /// Its outside address.
     pub outside: Ipv4Addr,
     /// Its translation, by number; none for the router itself.
@@ -49,11 +50,19 @@ pub struct Subscriber {
     pub blocks: Vec<(u16, u16)>,
 }
 
-fn session(flow: &Flow<&Entry>) -> Session {
+/// A subscriber as people write it: an IPv4 host, or a network of IPv6 hosts.
+pub fn subscriber_text(inside: IpAddr) -> String {
+    match inside {
+        IpAddr::V4(host) => host.to_string(),
+        IpAddr::V6(network) => format!("{network}/64"),
+    }
+}
+
+fn session(hosts: &Hosts, flow: &Flow<&Entry>) -> Session {
     let Flow { forward, reply, expires_ns, value } = flow;
     Session {
         protocol: forward.proto,
-        inside: (forward.src.into(), forward.sport),
+        inside: (hosts.name(forward.src), forward.sport),
         outside: (reply.dst.into(), reply.dport),
         peer: (forward.dst.into(), forward.dport),
         state: value.track.state(forward.proto),
@@ -67,18 +76,18 @@ fn session(flow: &Flow<&Entry>) -> Session {
 impl Nat {
     /// Passes the sessions at up to `most` places from `from` on to `take`. Returns where to go on, or `None` at the end.
     pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Session)) -> Option<usize> {
-        self.sessions.some(from, most, |flow| take(session(&flow)))
+        self.sessions.some(from, most, |flow| take(session(&self.subscribers.hosts, &flow)))
     }
 
     /// All sessions.
     pub fn sessions(&self) -> impl Iterator<Item = Session> + '_ {
-        self.sessions.iter().map(|(_, flow)| session(&flow))
+        self.sessions.iter().map(|(_, flow)| session(&self.subscribers.hosts, &flow))
     }
 
     /// All inside addresses that have sessions.
     pub fn subscribers(&self) -> impl Iterator<Item = Subscriber> + '_ {
         self.subscribers.iter().map(|(inside, account)| Subscriber {
-            inside: inside.into(),
+            inside,
             outside: account.outside.into(),
             translation: account.by,
             sessions: account.sessions,
@@ -88,9 +97,14 @@ impl Nat {
     }
 
     /// Ends a session; returns whether it was there.
-    pub fn end(&mut self, protocol: u8, inside: (Ipv4Addr, u16), peer: (Ipv4Addr, u16)) -> bool {
+    pub fn end(&mut self, protocol: u8, inside: (IpAddr, u16), peer: (Ipv4Addr, u16)) -> bool {
+        let src = match inside.0 {
+            IpAddr::V4(address) => Some(address.into()),
+            IpAddr::V6(address) => self.subscribers.hosts.number(address.into()),
+        };
+        let Some(src) = src else { return false };
         let key = FlowKey {
-            src: inside.0.into(),
+            src,
             dst: peer.0.into(),
             sport: inside.1,
             dport: peer.1,

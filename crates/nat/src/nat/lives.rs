@@ -75,7 +75,7 @@ impl Nat {
         outside: (u32, u16),
     ) -> Result<FlowId, Cause> {
         let policy = Arc::clone(&self.policy);
-        let by = policy.translation(view.source);
+        let by = self.translation(view.source);
         self.make_room(now_ns, by.is_none())?;
         // It is a session like others of this host.
         if let Some(by) = by {
@@ -130,6 +130,7 @@ impl Nat {
         } else {
             self.of_forwards += 1;
         }
+        self.subscribers.hosts.count(forward.src, 1);
     }
 
     /// Makes room for a session: those that both sides have not agreed on, or no more, give way. Those of forwards may be half of all, and
@@ -178,6 +179,7 @@ impl Nat {
             self.leave_mapping(mapping, waits);
         }
         self.subscribers.forget_idle(forward.src);
+        self.subscribers.hosts.count(forward.src, -1);
     }
 
     /// Ends a mapping that has no session.

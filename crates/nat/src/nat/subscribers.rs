@@ -5,10 +5,12 @@
 //! time afterwards (RFC 6888, REQ-8).
 
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 
 use fastrand::Rng;
 
 use super::Cause;
+use crate::hosts::Hosts;
 use crate::journal::{Event, Journal, Log};
 use crate::policy::{Allocation, Policy, SECOND, Translation, nth};
 use crate::ports::{Kind, PortSpace};
@@ -65,6 +67,8 @@ pub(super) struct Account {
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
+    /// IPv6 hosts. A subscriber is one of their networks.
+    pub(super) hosts: Hosts,
     all: HashMap<u32, Account>,
     spaces: HashMap<u32, PortSpace>,
     /// Blocks in use, by outside address.
@@ -106,21 +110,37 @@ impl Subscribers {
 
     /// Notes that ports were given or have come back; `protocol` none for a block.
     fn note(&mut self, is_given: bool, kind: Option<Kind>, inside: u32, outside: u32, ports: (u16, u16)) {
-        let is_noted = match self.log {
+        if self.notes(kind) {
+            self.note_named(is_given, kind, self.hosts.name(inside), outside, ports);
+        }
+    }
+
+    /// Whether events about ports of a kind, or about blocks, are noted.
+    fn notes(&self, kind: Option<Kind>) -> bool {
+        match self.log {
             Log::Nothing => false,
             Log::Blocks => kind.is_none(),
             Log::Ports => true,
-        };
-        if is_noted {
-            let (at_ns, protocol) = (self.now_ns, kind.map(Kind::protocol));
-            let (inside, outside) = (inside.into(), outside.into());
+        }
+    }
+
+    fn note_named(
+        &mut self,
+        is_given: bool,
+        kind: Option<Kind>,
+        inside: IpAddr,
+        outside: u32,
+        ports: (u16, u16),
+    ) {
+        if self.notes(kind) {
+            let (at_ns, protocol, outside) = (self.now_ns, kind.map(Kind::protocol), outside.into());
             self.journal.note(Event { at_ns, is_given, protocol, inside, outside, ports });
         }
     }
 
     /// All accounts, with their inside addresses.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Account)> {
-        self.all.iter().map(|(address, account)| (*address, account))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (IpAddr, &Account)> {
+        self.all.iter().map(|(address, account)| (self.hosts.name(*address), account))
     }
 
     /// The blocks of an account: the first port of each and how many ports are in use.
@@ -130,12 +150,12 @@ impl Subscribers {
 
     /// The outside address of an inside one.
     pub(super) fn outside_of(&self, inside: u32) -> Option<u32> {
-        self.all.get(&inside).map(|account| account.outside)
+        self.all.get(&self.hosts.subscriber(inside)).map(|account| account.outside)
     }
 
     /// Counts a session more or less.
     pub(super) fn session(&mut self, inside: u32, more: i32) {
-        if let Some(account) = self.all.get_mut(&inside) {
+        if let Some(account) = self.all.get_mut(&self.hosts.subscriber(inside)) {
             account.sessions = account.sessions.saturating_add_signed(more);
         }
     }
@@ -150,25 +170,24 @@ impl Subscribers {
                 self.waiting.push_back((until, kind, outside, port));
             }
         }
-        let gone: Vec<(u32, u32, (u16, u16))> = others
-            .all
-            .iter()
-            .flat_map(|(inside, account)| {
-                account.blocks.iter().map(move |block| (*inside, account.outside, block))
-            })
-            .filter(|(inside, outside, block)| {
-                let now = self.all.get(inside).filter(|account| account.outside == *outside);
-                now.is_none_or(|account| account.blocks.iter().all(|other| other.first != block.first))
-            })
-            .map(|(inside, outside, block)| (inside, outside, range_of(block.first, block.size)))
-            .collect();
+        let mut gone: Vec<(IpAddr, u32, (u16, u16))> = Vec::new();
+        for (inside, account) in &others.all {
+            let name = others.hosts.name(*inside);
+            let now = self.hosts.subscriber_named(name).and_then(|inside| self.all.get(&inside));
+            let now = now.filter(|now| now.outside == account.outside);
+            let is_gone =
+                |block: &&Block| now.is_none_or(|now| now.blocks.iter().all(|b| b.first != block.first));
+            let blocks = account.blocks.iter().filter(is_gone);
+            gone.extend(blocks.map(|block| (name, account.outside, range_of(block.first, block.size))));
+        }
         for (inside, outside, ports) in gone {
-            self.note(false, None, inside, outside, ports);
+            self.note_named(false, None, inside, outside, ports);
         }
     }
 
     /// Forgets an inside address that has nothing.
     pub(super) fn forget_idle(&mut self, inside: u32) {
+        let inside = self.hosts.subscriber(inside);
         if self.all.get(&inside).is_some_and(|account| account.sessions == 0 && account.ports == [0; 3]) {
             self.all.remove(&inside);
         }
@@ -183,7 +202,7 @@ impl Subscribers {
         kind: Option<Kind>,
         rng: &mut Rng,
     ) -> Result<(), Cause> {
-        if let Some(account) = self.all.get(&inside) {
+        if let Some(account) = self.all.get(&self.hosts.subscriber(inside)) {
             let most = if let Grant::Of(translation) = grant { translation.sessions_max } else { u32::MAX };
             return if account.sessions < most { Ok(()) } else { Err(Cause::SubscriberLimit) };
         }
@@ -198,7 +217,7 @@ impl Subscribers {
     /// Makes an account with this outside address.
     pub(super) fn enter(&mut self, inside: u32, by: Option<u16>, outside: u32) {
         let new = Account { outside, by, sessions: 0, ports: [0; 3], blocks: Vec::new() };
-        self.all.entry(inside).or_insert(new);
+        self.all.entry(self.hosts.subscriber(inside)).or_insert(new);
     }
 
     /// An outside address for a new subscriber: of two at random the one with more free ports (Mitzenmacher 2001), else one after the other.
@@ -253,6 +272,7 @@ impl Subscribers {
         grant: &Grant<'_>,
         rng: &mut Rng,
     ) -> Result<(u32, u16), Cause> {
+        let inside = (self.hosts.subscriber(inside.0), inside.1);
         let blocks = |all: &Subscribers| all.all.get(&inside.0).map_or(0, |account| account.blocks.len());
         let before = blocks(self);
         let found = self.find_port(kind, inside, grant, rng);
@@ -330,6 +350,7 @@ impl Subscribers {
 
     /// Takes a certain port of an inside address, which has an account, if it is free and the translation may give it.
     pub(super) fn claim(&mut self, kind: Kind, inside: u32, port: u16, grant: &Grant<'_>) -> bool {
+        let inside = self.hosts.subscriber(inside);
         let Some(account) = self.all.get_mut(&inside) else { return false };
         let space = self.spaces.entry(account.outside).or_default();
         if space.is_used(kind, port) {
@@ -379,6 +400,7 @@ impl Subscribers {
         grant: &Grant<'_>,
         waits: bool,
     ) {
+        let inside = self.hosts.subscriber(inside);
         let is_random = matches!(grant, Grant::Of(Translation { allocation: Allocation::Random, .. }));
         if waits && is_random {
             self.waiting.push_back((self.now_ns.saturating_add(WAITS_NS), kind, outside, port));

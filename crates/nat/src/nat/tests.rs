@@ -4,9 +4,10 @@
 mod hosts;
 mod outsiders;
 mod requirements;
+mod six;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use wire::compose::compose;
 use wire::{Protocol, checksum};
@@ -101,12 +102,16 @@ fn go(nat: &mut Nat, now: u64, ip: &mut [u8], leaving: bool) -> Outcome {
 
 /// What must be true of a translator at any time.
 fn consistent(nat: &Nat) {
-    let mut by_inside: BTreeMap<Ipv4Addr, u32> = BTreeMap::new();
-    let mut ports: BTreeMap<(u8, Ipv4Addr, u16), (Ipv4Addr, u16)> = BTreeMap::new();
+    let mut by_inside: BTreeMap<IpAddr, u32> = BTreeMap::new();
+    let mut ports: BTreeMap<(u8, Ipv4Addr, u16), (IpAddr, u16)> = BTreeMap::new();
     let mut count = 0;
     for session in nat.sessions() {
         count += 1;
-        *by_inside.entry(session.inside.0).or_default() += 1;
+        let subscriber = match session.inside.0 {
+            IpAddr::V6(host) => IpAddr::V6((u128::from(host) >> 64 << 64).into()),
+            four => four,
+        };
+        *by_inside.entry(subscriber).or_default() += 1;
         if Kind::of(session.protocol).is_some() {
             let owner = ports
                 .entry((session.protocol, session.outside.0, session.outside.1))
@@ -267,7 +272,8 @@ fn adoption_gives_only_what_the_new_policy_would() {
         consistent(&nat);
         let (policy, sessions) = (Arc::clone(nat.policy()), nat.sessions().collect::<Vec<_>>());
         for session in sessions {
-            let [inside, peer] = [session.inside.0, session.peer.0].map(u32::from);
+            let IpAddr::V4(inside) = session.inside.0 else { panic!("{session:?}") };
+            let [inside, peer] = [inside, session.peer.0].map(u32::from);
             let one = &policy.translations[policy.translation(inside).unwrap()];
             let last = match one.allocation {
                 Allocation::Blocks { size, .. } => {

@@ -101,7 +101,6 @@ fn mistakes_have_a_place_and_a_remedy() {
             "translate 10.0.0.1/8 to 192.0.2.1",
             "1: '10.0.0.1/8' has bits after its prefix length; write an address",
         ),
-        ("translate fd00::/8 to 192.0.2.1", "1: 'fd00::/8' is an IPv6 address; translation is for IPv4"),
         ("translate 10.0.0.0/8,10.1.0.0/16 to 192.0.2.1", "1: an address is listed twice; leave one out"),
         ("translate 10.0.0.0/8 to 20.0.0.0/8", "1: more than 65536 outside addresses; use fewer"),
         ("translate 10.0.0.0/8 to 192.0.2.1 port 5", "1: unknown option 'port'; did you mean `ports`?"),
@@ -126,7 +125,7 @@ fn mistakes_have_a_place_and_a_remedy() {
         ),
         ("forward icmp 1 to 10.0.0.1", "1: unknown protocol of a forward 'icmp'; known: tcp, udp"),
         ("forward tcp 80 to 10.0.0.1", "1: a forward without outside address; write `on ADDRESS`"),
-        ("forward tcp 80 on 192.0.2.1 to 10.0.0.300", "1: '10.0.0.300' is not an IPv4 address; write one"),
+        ("forward tcp 80 on 192.0.2.1 to 10.0.0.300", "1: '10.0.0.300' is not an IP address; write"),
         (
             "forward tcp 80-90 on 192.0.2.1 to 10.0.0.1 port 80-81",
             "1: as many inside ports as outside ports are needed; write",
@@ -207,4 +206,92 @@ fn who_has_a_port_is_known_if_no_other_statement_is_for_the_host() {
     assert_eq!(owner(TCP, ports("10.0.1.6")), Some("10.0.1.6".parse().unwrap()));
     assert_eq!((owner(TCP, ports("10.0.1.5")), owner(TCP, ports("10.0.1.9"))), (None, None));
     assert_eq!(owner(47, ports("10.0.1.6")), None);
+}
+
+#[test]
+fn ipv6_hosts_may_be_inside() {
+    let policy = good(
+        "translate 10.0.1.0/24, 2001:db8:1::/48 to 192.0.2.1
+forward tcp 443 to 2001:db8:1::20
+forward udp 443 to 2001:db8:1::20
+static 2001:db8:2::8-2001:db8:2::9 to 192.0.2.8-192.0.2.9",
+    );
+    assert_eq!(policy.prefix, Some(Prefix64::WELL_KNOWN));
+    let hosts: Vec<String> = policy.hosts.iter().map(|host| host.to_string()).collect();
+    assert_eq!(hosts.len(), 3);
+    assert!(hosts.contains(&"2001:db8:1::20".to_owned()), "{hosts:?}");
+    let inside = |text: &str| text.parse::<Ipv6Addr>().unwrap();
+    assert_eq!(policy.translation6(inside("2001:db8:1:ffff::1").into()), Some(0));
+    assert_eq!(policy.translation6(inside("2001:db8:2::1").into()), None);
+    let becomes =
+        |text: &str| policy.becomes(inside(text).into()).map(|one| (one.line, range_text(one.outside[0])));
+    assert_eq!(becomes("2001:db8:1::7"), Some((1, "192.0.2.1".to_owned())));
+    assert_eq!(becomes("2001:db8:2::9"), Some((4, "192.0.2.9".to_owned())));
+    assert_eq!(becomes("2001:db8:2::7"), None);
+    let chosen = good("translate 2001:db8:1::/64 to 192.0.2.1\nprefix 2001:db8:64::/96");
+    assert_eq!(chosen.prefix.unwrap().to_string(), "2001:db8:64::/96");
+    assert_eq!(good("translate 10.0.0.0/8 to 192.0.2.1").prefix, None);
+}
+
+#[test]
+fn mistakes_about_ipv6_hosts_have_their_remedy() {
+    let cases = [
+        (
+            "translate 2001:db8::1 to 192.0.2.1",
+            "1: part of an IPv6 network of 64 bits; write networks of 64 bits or less",
+        ),
+        (
+            "translate 10.0.0.0/8 to 2001:db8::1",
+            "1: an IPv6 address in place of IPv4 addresses; IPv6 addresses may be inside",
+        ),
+        (
+            "translate 10.0.0.0/8 to 192.0.2.1\nexempt 10.0.0.0/8 to 2001:db8::/32",
+            "2: an IPv6 address in place of IPv4",
+        ),
+        (
+            "translate 2001:db8::/64 to 192.0.2.1 deterministic",
+            "1: 'deterministic' is for IPv4 addresses; write a statement",
+        ),
+        ("translate 2001:db8::/64 to 192.0.2.1\nprefix 64:ff9b::/95", "2: /95 is none of the lengths"),
+        (
+            "translate 2001:db8::/64 to 192.0.2.1\nprefix 64:ff9b::",
+            "2: '64:ff9b::' is not an IPv6 prefix; write `prefix",
+        ),
+        ("translate 2001:db8::/64 to 192.0.2.1\nprefix 64:ff9b::1/96", "2: '64:ff9b::1/96' has bits after"),
+        (
+            "translate 10.0.0.0/8 to 192.0.2.1\nprefix 64:ff9b::/96",
+            "2: a prefix, but no IPv6 address is inside; name IPv6",
+        ),
+        (
+            "translate 2001:db8::/32 to 192.0.2.1\nprefix 2001:db8:64::/96",
+            "1: IPv6 addresses inside are behind the prefix",
+        ),
+        (
+            "translate 2001:db8::/32 to 192.0.2.1\ntranslate 2001:db8:1::/48 to 192.0.2.1",
+            "2: an earlier statement translates all",
+        ),
+        (
+            "translate 2001:db8::/32,2001:db8:1::/48 to 192.0.2.1",
+            "1: an address is listed twice; leave one out",
+        ),
+        ("static 0.0.0.9 to 192.0.2.1", "1: '0.0.0.9' begins in 0.0.0.0/8; no packet"),
+        ("static 2001:db8::/32 to 192.0.2.1", "1: more than 65536 IPv6 hosts of forwards"),
+        (
+            "static 2001:db8::1,2001:db8::2 to 192.0.2.1",
+            "1: several ranges of addresses; write one statement",
+        ),
+        (
+            "static 2001:db8::1 to 192.0.2.1\nstatic 2001:db8::1 to 192.0.2.2",
+            "2: an address has two static translations",
+        ),
+        (
+            "static 2001:db8::1 to 192.0.2.1\nstatic 2001:db8::0-2001:db8::3 to 192.0.2.4-192.0.2.7",
+            "2: 2001:db8::1 is in another",
+        ),
+        ("forward tcp 80 on 192.0.2.1 to 2001:db8::/127", "1: several inside addresses; write one address"),
+    ];
+    for (text, expected) in cases {
+        let found = wrong(text);
+        assert!(found.iter().any(|one| one.starts_with(expected)), "{text}: {found:#?}");
+    }
 }

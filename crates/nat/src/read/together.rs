@@ -2,20 +2,46 @@
 //! Statements that are right by themselves and wrong together.
 
 use super::Reader;
-use crate::policy::{Allocation, Forward, Range, Translation, range_text};
+use crate::policy::{Address, Allocation, Forward, Range, Translation, range_text};
+use crate::prefix::Prefix64;
+
+/// Whether each of some ranges is within one of others.
+fn are_within<A: Address>(ranges: &[Range<A>], others: &[Range<A>]) -> bool {
+    let is_within = |range: &Range<A>| others.iter().any(|o| o.first <= range.first && range.last <= o.last);
+    ranges.iter().all(is_within)
+}
 
 impl Reader {
+    /// IPv6 hosts see IPv4 addresses behind a prefix, and have none of these themselves.
+    pub(super) fn check_prefix(&mut self) {
+        let policy = &mut self.policy;
+        let has_hosts =
+            !policy.hosts.is_empty() || policy.translations.iter().any(|one| !one.inside6.is_empty());
+        if let (Some(span), false) = (self.spans.prefix, has_hosts) {
+            let help = "name IPv6 addresses in `translate`, or leave it out";
+            self.faults.wrong(span, "a prefix, but no IPv6 address is inside", help);
+        }
+        if !has_hosts {
+            return;
+        }
+        let prefix = *policy.prefix.get_or_insert(Prefix64::WELL_KNOWN);
+        let first = u128::from(prefix.address());
+        let behind = Range { first, last: first | u128::MAX >> prefix.length() };
+        for (one, span) in policy.translations.iter().zip(&self.spans.translations) {
+            if one.inside6.iter().any(|range| range.meets(behind)) {
+                let message = format!("IPv6 addresses inside are behind the prefix {prefix}");
+                self.faults.wrong(*span, message, "use another prefix, or leave these addresses out");
+            }
+        }
+    }
+
     /// What is wrong with statements together.
     pub(super) fn check_together(&mut self) {
         let (policy, mut found) = (&self.policy, Vec::new());
         for (n, one) in policy.translations.iter().enumerate() {
             for (earlier, other) in policy.translations[..n].iter().enumerate() {
                 let span = [self.spans.translations[n], self.spans.translations[earlier]];
-                let is_covered = one
-                    .inside
-                    .iter()
-                    .all(|range| other.inside.iter().any(|o| o.first <= range.first && range.last <= o.last));
-                if is_covered {
+                if are_within(&one.inside, &other.inside) && are_within(&one.inside6, &other.inside6) {
                     let message = "an earlier statement translates all these addresses";
                     found.push((
                         span,

@@ -2,6 +2,7 @@
 //! What holds for any text as a file of statements: nothing ends the process, each mistake has its place and its remedy, and what can be read can be
 //! used.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use junctor_nat::{Nat, read};
@@ -28,8 +29,11 @@ pub fn check(text: &str) -> bool {
         return true;
     }
     for one in &policy.translations {
-        for address in [one.inside[0].first, one.inside[0].last] {
-            if let Some(becomes) = policy.becomes(address.into()) {
+        let four = one.inside.iter().flat_map(|range| [range.first, range.last]);
+        let six = one.inside6.iter().flat_map(|range| [range.first, range.last]);
+        let ends = four.map(|four| IpAddr::from(Ipv4Addr::from(four)));
+        for address in ends.chain(six.map(|six| Ipv6Addr::from(six).into())) {
+            if let Some(becomes) = policy.becomes(address) {
                 assert!(becomes.ports.0 <= becomes.ports.1 && !becomes.outside.is_empty());
             }
         }

@@ -3,7 +3,7 @@
 //! hosts are counted at once.
 
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use element::HandlerError;
@@ -107,7 +107,8 @@ pub(super) fn subscribers(nat: &SharedNat, now: Nanos) -> String {
         let by = one.translation.and_then(|by| policy.translations.get(usize::from(by)));
         let line = by.map_or_else(|| "-".to_owned(), |by| by.line.to_string());
         let [tcp, udp, icmp] = one.ports;
-        let _ = write!(text, "{} {} {line} {} {tcp} {udp} {icmp}", one.inside, one.outside, one.sessions);
+        let inside = nat::subscriber_text(one.inside);
+        let _ = write!(text, "{inside} {} {line} {} {tcp} {udp} {icmp}", one.outside, one.sessions);
         one.blocks.iter().for_each(|(first, used)| {
             let _ = write!(text, " {first}:{used}");
         });
@@ -136,21 +137,23 @@ pub(super) fn end_those(nat: &SharedNat, which: &str) -> Result<(), HandlerError
         HandlerError::bad_value("end", which, expected)
     };
     let words: Vec<&str> = which.split_ascii_whitespace().collect();
-    let address = |text: &str| text.parse::<Ipv4Addr>().map_err(|_| bad());
+    let address = |text: &str| text.parse::<IpAddr>().map_err(|_| bad());
+    let four = |text: &str| text.parse::<Ipv4Addr>().map_err(|_| bad());
     let port = |text: &str| text.parse::<u16>().map_err(|_| bad());
+    let ends = |s: &Session| [s.inside, (s.outside.0.into(), s.outside.1), (s.peer.0.into(), s.peer.1)];
     match words[..] {
         ["all"] => end(nat, |_| true),
         [one] => {
             let one = address(one)?;
-            end(nat, |s| [s.inside.0, s.outside.0, s.peer.0].contains(&one));
+            end(nat, |s| ends(s).iter().any(|(end, _)| *end == one));
         }
         [one, number] => {
             let one = (address(one)?, port(number)?);
-            end(nat, |s| [s.inside, s.outside, s.peer].contains(&one));
+            end(nat, |s| ends(s).contains(&one));
         }
         [protocol, inside, at, peer, to] => {
             let protocol = rulefile::names::protocol(protocol).ok_or_else(bad)?;
-            nat.lock().end(protocol, (address(inside)?, port(at)?), (address(peer)?, port(to)?));
+            nat.lock().end(protocol, (address(inside)?, port(at)?), (four(peer)?, port(to)?));
         }
         _ => return Err(bad()),
     }

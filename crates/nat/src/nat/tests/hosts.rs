@@ -130,7 +130,7 @@ fn sessions_are_listed_and_ended() {
     let mut seen = 0;
     assert_eq!(nat.some(0, 10, |_| seen += 1), None);
     assert_eq!(seen, 1);
-    assert!(!nat.end(TCP, session.peer, session.inside));
+    assert!(!nat.end(TCP, (session.peer.0.into(), session.peer.1), session.peer));
     assert!(nat.end(TCP, session.inside, session.peer));
     assert_eq!((nat.len(), nat.mappings(), nat.subscribers().count()), (0, 0, 0));
 }
