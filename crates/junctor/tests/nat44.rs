@@ -398,6 +398,32 @@ fn routers_of_every_kind_have_a_sound_text() {
             assert!(checked.status.success() && checked.stderr.is_empty(), "{command:?}: {checked:?}");
         }
     }
+    // IPv6 hosts inside, behind prefixes of several lengths.
+    for prefix in ["64:ff9b::/96", "2001:db8:64::/48", "2001:db8::/32"] {
+        let text = format!("translate 10.0.1.0/24,fd00:1::/64 to 192.0.2.1\nprefix {prefix}");
+        std::fs::write(path("six"), text).unwrap();
+        let six = path("six");
+        for more in [&[][..], &host, &["--bfd"], &[&host[..], &["--bfd"]].concat()] {
+            let nat = ["--nat", &six, "--outside", "d0"];
+            let command = [&["init", "router"], &both[..], more, &nat].concat();
+            let made = Command::new(JUNCTOR).args(&command).output().unwrap();
+            assert!(made.status.success(), "{command:?}: {made:?}");
+            std::fs::write(path("r.click"), made.stdout).unwrap();
+            let checked = Command::new(JUNCTOR).args(["check", &path("r.click")]).output().unwrap();
+            assert!(checked.status.success() && checked.stderr.is_empty(), "{command:?}: {checked:?}");
+        }
+        for (interfaces, more, said) in [
+            (four, &[][..], "no interface of the router has IPv6"),
+            (both, &wall, "a firewall would see such connections"),
+        ] {
+            let nat = ["--nat", &six, "--outside", "d0"];
+            let refused =
+                Command::new(JUNCTOR).args(["init", "router"]).args(interfaces).args(more).args(nat).output();
+            let refused = refused.unwrap();
+            let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert!(refused.status.code() == Some(2) && stderr.contains(said), "{refused:?}");
+        }
+    }
     for more in [&[][..], &host, &wall] {
         let nat = ["--nat", &nat, "--outside", "d0", "--outside", "d1"];
         let made =

@@ -39,6 +39,10 @@ impl Site {
         ] {
             Cable::default().lay(host, far, &dut, device).unwrap();
             host.ip("link set lo up").unwrap();
+            if address.contains(':') {
+                host.sysctl("net/ipv6/conf/all/disable_ipv6", "0").unwrap();
+                host.sysctl(&format!("net/ipv6/conf/{far}/disable_ipv6"), "0").unwrap();
+            }
             host.ip(&format!("addr add {address} dev {far}")).unwrap();
         }
         six.ip("-6 route add default via 2001:db8:1::1").unwrap();
@@ -222,7 +226,9 @@ fn the_kernel_may_answer_for_a_router_of_both_families() {
     }
     let kernel = Namespace::new("ctl").unwrap();
     kernel.sysctl("net/ipv4/ip_forward", "1").unwrap();
-    kernel.sysctl("net/ipv6/conf/all/forwarding", "1").unwrap();
+    for (name, value) in [("all/disable_ipv6", "0"), ("default/disable_ipv6", "0"), ("all/forwarding", "1")] {
+        kernel.sysctl(&format!("net/ipv6/conf/{name}"), value).unwrap();
+    }
     let mut site = Site::new(&["--host", "--netns", kernel.name()]);
     check(&mut site, false);
 }

@@ -256,7 +256,9 @@ pub(super) fn output(router: &Router, i: usize) -> String {
     );
     let (owned, to) = (router.owned([i]), nat::errors(router));
     text += &if router.host {
-        let ttl = match router.nat.is_some() && !nat::leads_out(router, i) {
+        // Packets of IPv6 hosts are translated already.
+        let by_us = router.nat.is_some() && (!nat::leads_out(router, i) || nat::has_six(router));
+        let ttl = match by_us {
             true => format!("ICMPError({address}, timeexceeded, {ERRORS}{owned}) -> {to}"),
             false => "ttl".to_owned(),
         };

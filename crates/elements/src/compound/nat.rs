@@ -281,7 +281,7 @@ pub(super) fn text(router: &Router) -> String {
 pub(super) fn answers(router: &Router) -> String {
     let Some(translation) = &router.nat else { return String::new() };
     // The kernel knows nothing of translated addresses.
-    let six = if prefix(router).is_some() { "Idle -> toobig6;\n" } else { "" };
+    let six = if prefix(router).is_some() { "Idle -> ttl;\nIdle -> toobig6;\n" } else { "" };
     let idle =
         if router.host { format!("Idle -> toobig;\nIdle -> noneighbour;\n{six}") } else { String::new() };
     format!(
