@@ -82,6 +82,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("feed", &["wire"]),
     ("firewall", &["lang", "rulefile", "tables", "wire"]),
     ("nat", &["lang", "rulefile", "tables", "wire"]),
+    ("ipfix", &[]),
     ("rulefile", &["lang"]),
     (
         "controller",
