@@ -187,6 +187,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "fib",
             "firewall",
             "harness",
+            "ipfix",
             "labs",
             "lang",
             "nat",

@@ -32,7 +32,7 @@ pub enum What {
         /// Who it is with, as the outside sees it; without it, the record does not say.
         peer: Option<(Ipv4Addr, u16)>,
     },
-    /// An outside port that an inside host has, whoever it speaks with.
+    /// An outside port that an inside host has, towards all peers.
     Binding {
         /// Whether it got the port or gave it back.
         change: Change,

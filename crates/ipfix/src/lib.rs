@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages that tell a collector about events of an address translator: IPFIX (RFC 7011) with the records of RFC 8158, or NetFlow v9
+//! Messages about events of an address translator, for collectors: IPFIX (RFC 7011) with the records of RFC 8158, or NetFlow v9
 //! (RFC 3954) with the same fields, which collectors know as NAT event logging (NEL).
 //!
 //! An [`Event`] becomes a record: the values of the [`Element`]s that its [`Template`] lists. An [`Exporter`] packs records and templates into

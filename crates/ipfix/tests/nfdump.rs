@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! nfcapd and nfdump read the same values from messages as were put in.
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cases::{START_MS, cases};
-use junctor_ipfix::{Event, Exporter, Format, Settings};
+use junctor_ipfix::{Change, Event, Exporter, Format, Settings, What};
 use serde_json::Value;
 
 mod cases;
@@ -98,6 +98,21 @@ fn collected(messages: &[Vec<u8>]) -> Option<Vec<Value>> {
     Some(serde_json::from_slice(&shown.stdout).unwrap())
 }
 
+/// What nfdump calls an event.
+fn name(of: &What) -> String {
+    let nat = |inside: &IpAddr| if inside.is_ipv6() { "NAT64" } else { "NAT44" };
+    let verb = |change: &Change| if *change == Change::Created { "create" } else { "delete" };
+    match of {
+        What::Session { change, inside, .. } => format!("{} session {}", nat(&inside.0), verb(change)),
+        What::Binding { change, inside, .. } => format!("{} BIB {}", nat(inside), verb(change)),
+        What::Block { change: Change::Created, .. } => "Port block allocation".to_owned(),
+        What::Block { change: Change::Deleted, .. } => "Port block de-allocation".to_owned(),
+        What::AddressesExhausted { .. } => "NAT Addresses exhausted".to_owned(),
+        What::PortsExhausted { .. } => "NAT ports exhausted".to_owned(),
+        What::QuotaExceeded(_) => "Quota Exceeded".to_owned(),
+    }
+}
+
 fn check(format: Format) {
     let mut exporter = Exporter::new(Settings::new(format), START_MS).unwrap();
     let (events, fields): (Vec<Event>, Vec<Vec<String>>) = cases().into_iter().unzip();
@@ -107,6 +122,7 @@ fn check(format: Format) {
     assert_eq!(found.len(), events.len(), "{found:?}");
     for (n, (found, fields)) in found.iter().zip(&fields).enumerate() {
         assert_eq!(found["t_event"], format!("2023-11-14T22:13:20.{:03}", 100 + n), "{found}");
+        assert_eq!(found["nat_event"], name(&events[n].what), "{found}");
         for (column, name) in NAMES {
             let is_known = format == Format::NetFlow9 || !name.starts_with("pblock");
             if fields[column] != "-" && is_known {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use client::{Client, Failure, lost};
 use lang::{Diagnostic, SourceMap};
-use serde_json::Value;
 use views::answers::{self, Events};
 
 use crate::ctl::{self, Which};
@@ -57,24 +56,32 @@ pub(crate) fn path_for_router(file: Option<&PathBuf>) -> String {
     file.map(|file| whole(file).display().to_string()).unwrap_or_default()
 }
 
-/// Prints the events of a journal, as JSON if `text` is not there; with `follow` until it is interrupted.
-pub(crate) fn journal(
+/// Prints the events of a journal; with `follow` until it is interrupted.
+pub(crate) fn journal<T>(
     follow: bool,
-    text: Option<fn(&Value) -> String>,
-    mut read: impl FnMut(u64) -> Result<Events, Failure>,
+    text: impl Fn(&T) -> String,
+    read: impl FnMut(u64) -> Result<Events<T>, Failure>,
 ) -> Result<(), Failure> {
-    let mut from = 0;
+    take_journal(follow, 0, read, |events| events.all.iter().for_each(|event| outln!("{}", text(event))))
+}
+
+/// Passes the events of a journal to `take`, from a number on; with `follow` until it is interrupted.
+pub(crate) fn take_journal<T>(
+    follow: bool,
+    mut from: u64,
+    mut read: impl FnMut(u64) -> Result<Events<T>, Failure>,
+    mut take: impl FnMut(&Events<T>),
+) -> Result<(), Failure> {
     loop {
-        let events = read(from)?;
-        if events.gone > 0 && from > 0 {
+        let mut events = read(from)?;
+        if from == 0 {
+            // Nobody has asked for those from before.
+            events.gone = 0;
+        }
+        if events.gone > 0 {
             errln!("junctor: {} events are gone: there were too many", events.gone);
         }
-        for event in &events.all {
-            match text {
-                Some(text) => outln!("{}", text(event)),
-                None => outln!("{event}"),
-            }
-        }
+        take(&events);
         from = events.next;
         if !follow {
             return Ok(());

@@ -233,7 +233,7 @@ fn load(file: Option<&PathBuf>, revalidate: bool, of: &Of) -> Result<u8, Failure
 
 fn log(follow: bool, of: &Of) -> Result<u8, Failure> {
     let (mut client, element) = of.connect("Firewall")?;
-    let text: fn(&Value) -> String = view::event_text;
-    journal(follow, (!of.json).then_some(text), |from| view::events(&mut client, &element, from))?;
+    let text: fn(&Value) -> String = if of.json { Value::to_string } else { view::event_text };
+    journal(follow, text, |from| view::events(&mut client, &element, from))?;
     Ok(exit::SUCCESS)
 }

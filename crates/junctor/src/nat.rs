@@ -7,11 +7,15 @@ use std::path::PathBuf;
 use client::{Client, Failure};
 use lang::Severity;
 use nat::policy::Policy;
-use serde_json::{Value, json};
+use serde_json::json;
 use views::nat as view;
 
 use crate::findings::{Of, diagnose, journal, path_for_router};
 use crate::{ctl, exit, outcome};
+
+mod export;
+
+use export::Export;
 
 /// Inside hosts that a router lists at most.
 const HOSTS: usize = 10_000;
@@ -92,13 +96,19 @@ The exit status is 1 if nobody has it.")]
         of: Of,
     },
     /// Show which hosts got which ports, if the file says 'log blocks' or 'log ports'.
+    ///
+    /// With --ipfix, the events are sent to a collector.
     #[command(after_help = "Examples:
   junctor nat log
-  junctor nat log --follow --json > ports.jsonl")]
+  junctor nat log --follow --json > ports.jsonl
+  junctor nat log --follow --ipfix 198.51.100.9:4739 --domain 7
+  junctor nat log --follow --ipfix collector.example:9995 --netflow9      for nfcapd")]
     Log {
         /// Go on until it is interrupted.
         #[arg(short, long)]
         follow: bool,
+        #[command(flatten)]
+        export: Export,
         #[command(flatten)]
         of: Of,
     },
@@ -130,7 +140,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Show { of } => show(of),
         What::Hosts { of } => hosts(of),
         What::Who { protocol, outside, of } => who(protocol, *outside, of),
-        What::Log { follow, of } => log(*follow, of),
+        What::Log { follow, export, of } => log(*follow, export, of),
         What::Load { file, of } => load(file.as_ref(), of),
     };
     done.unwrap_or_else(|why| ctl::tell(&why))
@@ -276,10 +286,20 @@ fn who(protocol: &str, outside: SocketAddrV4, of: &Of) -> Result<u8, Failure> {
     Ok(if found.is_some() { exit::SUCCESS } else { exit::FAILURE })
 }
 
-fn log(follow: bool, of: &Of) -> Result<u8, Failure> {
+fn log(follow: bool, export: &Export, of: &Of) -> Result<u8, Failure> {
+    let collector = match export.open() {
+        Ok(collector) => collector,
+        Err(why) => return Ok(outcome::usage(why)),
+    };
     let (mut client, element) = of.connect("NAT44")?;
-    let text: fn(&Value) -> String = view::event_text;
-    journal(follow, (!of.json).then_some(text), |from| view::events(&mut client, &element, from))?;
+    let read = |from| view::events(&mut client, &element, from);
+    if let Some(mut collector) = collector {
+        collector.send_journal(follow, read)?;
+        return Ok(if collector.is_reached() { exit::SUCCESS } else { exit::FAILURE });
+    }
+    let json = |event: &view::Event| view::event_json(event).to_string();
+    let text: fn(&view::Event) -> String = if of.json { json } else { view::event_text };
+    journal(follow, text, read)?;
     Ok(exit::SUCCESS)
 }
 

@@ -2,7 +2,6 @@
 //! Elements of a router and what they answer.
 
 use client::{Client, Done, Failure, Want};
-use serde_json::Value;
 
 pub(crate) fn not_understood(line: &str) -> Failure {
     Failure::Unreachable(format!("the router's answer is not understood: '{line}'"))
@@ -62,22 +61,22 @@ pub fn ask(client: &mut Client, handler: &str, parameter: &str) -> Result<String
 
 /// Events of a journal.
 #[derive(Clone, Debug, Default)]
-pub struct Events {
+pub struct Events<T> {
     /// The number of the next one.
     pub next: u64,
     /// How many are gone that were asked for.
     pub gone: u64,
-    /// An object for each.
-    pub all: Vec<Value>,
+    /// The events.
+    pub all: Vec<T>,
 }
 
 /// Reads the events of an element's journal from a number on. Its first line begins with the number of the next event, and ends with how many are gone.
-pub(crate) fn events(
+pub(crate) fn events<T>(
     client: &mut Client,
     element: &str,
     from: u64,
-    event: fn(&str) -> Option<Value>,
-) -> Result<Events, Failure> {
+    event: fn(&str) -> Option<T>,
+) -> Result<Events<T>, Failure> {
     let text = ask(client, &format!("{element}.journal"), &from.to_string())?;
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();

@@ -90,7 +90,7 @@ fn event(line: &str) -> Option<Value> {
 ///
 /// # Errors
 /// The router, or an answer that is not understood.
-pub fn events(client: &mut Client, element: &str, from: u64) -> Result<Events, Failure> {
+pub fn events(client: &mut Client, element: &str, from: u64) -> Result<Events<Value>, Failure> {
     crate::answers::events(client, element, from, event)
 }
 

@@ -104,39 +104,77 @@ pub fn owner(
     }
 }
 
-fn event(line: &str) -> Option<Value> {
+/// Ports that an inside host got or gave back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its number.
+    pub number: u64,
+    /// When, in nanoseconds since 1970.
+    pub at_ns: u64,
+    /// Whether the host got them.
+    pub is_given: bool,
+    /// The name of their protocol; none for a block, which is for all.
+    pub protocol: Option<String>,
+    /// The inside host.
+    pub inside: IpAddr,
+    /// The outside address.
+    pub outside: Ipv4Addr,
+    /// The first and the last port.
+    pub ports: (u16, u16),
+}
+
+fn event(line: &str) -> Option<Event> {
     let words: Vec<&str> = line.split(' ').collect();
     let [number, time, what, protocol, inside, outside, first, last] = words[..] else { return None };
-    Some(json!({
-        "number": number.parse::<u64>().ok()?, "time": time.parse::<f64>().ok()?, "event": what,
-        "protocol": (protocol != "-").then_some(protocol), "inside": inside, "outside": outside,
-        "first_port": first.parse::<u16>().ok()?, "last_port": last.parse::<u16>().ok()?,
-    }))
+    let (seconds, rest) = time.split_once('.')?;
+    let is_given = match what {
+        "given" => true,
+        "returned" => false,
+        _ => return None,
+    };
+    let rest = format!("{rest:0<9}").parse::<u64>().ok().filter(|rest| *rest < 1_000_000_000)?;
+    Some(Event {
+        number: number.parse().ok()?,
+        at_ns: seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(rest)?,
+        is_given,
+        protocol: (protocol != "-").then(|| protocol.to_owned()),
+        inside: inside.parse().ok()?,
+        outside: outside.parse().ok()?,
+        ports: (first.parse().ok()?, last.parse().ok()?),
+    })
 }
 
 /// Events from a number on.
 ///
 /// # Errors
 /// The router, or an answer that is not understood.
-pub fn events(client: &mut Client, element: &str, from: u64) -> Result<Events, Failure> {
+pub fn events(client: &mut Client, element: &str, from: u64) -> Result<Events<Event>, Failure> {
     crate::answers::events(client, element, from, event)
 }
 
 /// An event in a line.
-pub fn event_text(event: &Value) -> String {
-    let word = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
-    let what = match event["protocol"].as_str() {
-        Some(protocol) => format!("{protocol} port {}", event["first_port"]),
-        None => format!("ports {}-{}", event["first_port"], event["last_port"]),
+pub fn event_text(event: &Event) -> String {
+    let (first, last) = event.ports;
+    let what = match &event.protocol {
+        Some(protocol) => format!("{protocol} port {first}"),
+        None => format!("ports {first}-{last}"),
     };
-    let time = event["time"].as_f64().unwrap_or_default();
-    format!(
-        "{time:.3} {} {what} of {} {} {}",
-        word("event"),
-        word("outside"),
-        if word("event") == "given" { "to" } else { "by" },
-        word("inside")
-    )
+    let (verb, direction) = if event.is_given { ("given", "to") } else { ("returned", "by") };
+    format!("{:.3} {verb} {what} of {} {direction} {}", seconds(event), event.outside, event.inside)
+}
+
+/// An event for programs.
+pub fn event_json(event: &Event) -> Value {
+    json!({
+        "number": event.number, "time": seconds(event), "event": if event.is_given { "given" } else { "returned" },
+        "protocol": event.protocol, "inside": event.inside, "outside": event.outside,
+        "first_port": event.ports.0, "last_port": event.ports.1,
+    })
+}
+
+/// When it happened, in seconds since 1970.
+fn seconds(event: &Event) -> f64 {
+    event.at_ns as f64 / 1e9
 }
 
 /// Statements as a table.
@@ -224,7 +262,19 @@ mod tests {
         assert_eq!(event_text(&found), "1700000000.500 given ports 1024-1535 of 192.0.2.1 to 10.0.1.5");
         let found = event("8 1700000000.5 returned udp 10.0.1.5 192.0.2.1 1030 1030").unwrap();
         assert_eq!(event_text(&found), "1700000000.500 returned udp port 1030 of 192.0.2.1 by 10.0.1.5");
-        assert!(event("1 2").is_none());
+        assert_eq!((found.at_ns, found.protocol.as_deref()), (1_700_000_000_500_000_000, Some("udp")));
+        assert_eq!(
+            event_json(&found),
+            json!({
+                "number": 8, "time": 1_700_000_000.5, "event": "returned", "protocol": "udp", "inside": "10.0.1.5",
+                "outside": "192.0.2.1", "first_port": 1030, "last_port": 1030,
+            })
+        );
+        for wrong in
+            ["1 2", "1 5.1234567890 given - 10.0.1.5 192.0.2.1 1 2", "1 5.0 lost - 10.0.1.5 192.0.2.1 1 2"]
+        {
+            assert_eq!(event(wrong), None, "{wrong}");
+        }
         assert!(host("10.0.1.5").is_none() && statement("x").is_none());
     }
 }

@@ -15,9 +15,11 @@ pub const START_MS: u64 = 1_700_000_000_100;
 
 /// Each event, and twenty fields of its record, with dashes for those that are not there; missing ones at the end as well.
 ///
-/// The fields: natEvent; inside address of IPv4, of IPv6; outside address; protocol; inside and outside port; peer before and after
-/// translation; its port before and after; first port, last port, step and number of a block; pool; limit; its value for sessions,
-/// bindings and hosts.
+/// * 0 to 3: natEvent; inside address of IPv4, of IPv6; outside address.
+/// * 4 to 6: protocol, inside port, outside port.
+/// * 7 to 10: peer before and after translation, its port before and after.
+/// * 11 to 14: first port, last port, step and number of a block.
+/// * 15 to 19: pool; limit; its value for sessions, for bindings, for a host.
 pub fn cases() -> Vec<(Event, Vec<String>)> {
     let row = |(n, (what, fields)): (usize, (What, &str))| {
         let mut fields: Vec<String> = fields.split(' ').map(str::to_owned).collect();
