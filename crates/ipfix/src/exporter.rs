@@ -118,6 +118,11 @@ impl Exporter {
         std::mem::take(&mut self.ready)
     }
 
+    /// Sends each template again with its next record: the collector may not have the last ones.
+    pub fn resend_templates(&mut self) {
+        self.sent = [None; TEMPLATES.len()];
+    }
+
     /// Messages so far.
     pub fn messages(&self) -> u64 {
         self.messages

@@ -199,6 +199,8 @@ fn templates_are_sent_again() {
     assert_eq!(has_template(1999, &[]), None);
     assert_eq!(has_template(2000, &[]), Some(true));
     assert_eq!(has_template(2000, &[event]), Some(false));
+    exporter.resend_templates();
+    assert_eq!(exporter.export(2000, &[event])[0][16..18], [0, 2]);
 }
 
 #[test]

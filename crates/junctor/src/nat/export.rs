@@ -166,6 +166,8 @@ impl Collector {
 
     /// Reports why messages do not get there, once for each reason.
     fn report(&mut self, why: &io::Error) {
+        // A collector that comes back has to know them.
+        self.exporter.resend_templates();
         if self.problem.replace(why.kind()) != Some(why.kind()) {
             match why.kind() {
                 ErrorKind::ConnectionRefused => {
