@@ -379,7 +379,9 @@ fn routers_of_every_kind_have_a_sound_text() {
     let path = |name: &str| files.path().join(name).display().to_string();
     std::fs::write(path("nat"), "translate 10.0.1.0/24 to 192.0.2.1, 192.0.2.8/30").unwrap();
     std::fs::write(path("rules"), "zone a d0\nzone b d1\naccept from b to a\n").unwrap();
-    let (nat, rules) = (path("nat"), path("rules"));
+    std::fs::write(path("rules6"), "zone a d0 nat64\nzone b d1\naccept from b to a\n").unwrap();
+    let (nat, rules, rules6) = (path("nat"), path("rules"), path("rules6"));
+    let wall6 = ["--firewall", &rules6];
     let (four, both) = (
         ["d0=192.0.2.1/24", "d1=10.0.1.1/24"],
         ["d0=192.0.2.1/24,2001:db8::1/64", "d1=10.0.1.1/24,2001:db8:1::1/64"],
@@ -399,11 +401,11 @@ fn routers_of_every_kind_have_a_sound_text() {
         }
     }
     // IPv6 hosts inside, behind prefixes of several lengths.
-    for prefix in ["64:ff9b::/96", "2001:db8:64::/48", "2001:db8::/32"] {
+    for prefix in ["64:ff9b::/96", "2001:db8:64::/48", "fd64::/32"] {
         let text = format!("translate 10.0.1.0/24,fd00:1::/64 to 192.0.2.1\nprefix {prefix}");
         std::fs::write(path("six"), text).unwrap();
         let six = path("six");
-        for more in [&[][..], &host, &["--bfd"], &[&host[..], &["--bfd"]].concat()] {
+        for more in [&[][..], &host, &["--bfd"], &wall6, &[&host[..], &["--bfd"], &wall6].concat()] {
             let nat = ["--nat", &six, "--outside", "d0"];
             let command = [&["init", "router"], &both[..], more, &nat].concat();
             let made = Command::new(JUNCTOR).args(&command).output().unwrap();
@@ -412,17 +414,23 @@ fn routers_of_every_kind_have_a_sound_text() {
             let checked = Command::new(JUNCTOR).args(["check", &path("r.click")]).output().unwrap();
             assert!(checked.status.success() && checked.stderr.is_empty(), "{command:?}: {checked:?}");
         }
-        for (interfaces, more, said) in [
-            (four, &[][..], "no interface of the router has IPv6"),
-            (both, &wall, "a firewall would see such connections"),
-        ] {
-            let nat = ["--nat", &six, "--outside", "d0"];
-            let refused =
-                Command::new(JUNCTOR).args(["init", "router"]).args(interfaces).args(more).args(nat).output();
-            let refused = refused.unwrap();
-            let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
-            assert!(refused.status.code() == Some(2) && stderr.contains(said), "{refused:?}");
-        }
+    }
+    for (interfaces, prefix, said) in [
+        (four, "64:ff9b::/96", "no interface of the router has IPv6"),
+        (
+            both,
+            "2001:db8::/32",
+            "the prefix 2001:db8::/32, behind which IPv6 hosts see IPv4 addresses, meets 2001:db8::/64",
+        ),
+        (both, "2001:db8::/96", "meets 2001:db8::/64 of a link"),
+    ] {
+        let text = format!("translate 10.0.1.0/24,fd00:1::/64 to 192.0.2.1\nprefix {prefix}");
+        std::fs::write(path("six"), text).unwrap();
+        let nat = ["--nat", &path("six"), "--outside", "d0"];
+        let refused =
+            Command::new(JUNCTOR).args(["init", "router"]).args(interfaces).args(nat).output().unwrap();
+        let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && stderr.contains(said), "{refused:?}");
     }
     for more in [&[][..], &host, &wall] {
         let nat = ["--nat", &nat, "--outside", "d0", "--outside", "d1"];

@@ -18,6 +18,13 @@ translate 10.0.1.0/24, 2001:db8:1::/64 to 192.0.2.1
 forward tcp 8080 to 2001:db8:1::2 port 80
 ";
 
+const RULES: &str = "zone inside d0 d2
+zone outside d1 nat64
+accept from inside to outside
+accept from outside to inside tcp port 80 dst 2001:db8:1::2
+accept to self ping
+";
+
 /// A host inside with IPv6 alone (2001:db8:1::2), one with IPv4 alone (10.0.1.2), one outside with IPv4 alone (192.0.2.2), and the router between them.
 struct Site {
     six: Namespace,
@@ -42,6 +49,8 @@ impl Site {
             if address.contains(':') {
                 host.sysctl("net/ipv6/conf/all/disable_ipv6", "0").unwrap();
                 host.sysctl(&format!("net/ipv6/conf/{far}/disable_ipv6"), "0").unwrap();
+                // The router advertises its prefix, and the host's address shall stay the one that tests know.
+                host.sysctl(&format!("net/ipv6/conf/{far}/autoconf"), "0").unwrap();
             }
             host.ip(&format!("addr add {address} dev {far}")).unwrap();
         }
@@ -53,8 +62,10 @@ impl Site {
         let path = |name: &str| files.path().join(name).display().to_string();
         write(path("nat"), STATEMENTS).unwrap();
         let interfaces = ["d1=192.0.2.1/24,mtu=1300", "d0=2001:db8:1::1/64", "d2=10.0.1.1/24"];
-        let nat = path("nat");
-        let words = [&["--default", "192.0.2.2", "--nat", &nat], more].concat();
+        write(path("rules"), RULES).unwrap();
+        let (nat, rules) = (path("nat"), path("rules"));
+        let more = more.iter().map(|word| if *word == "RULES" { rules.as_str() } else { *word });
+        let words: Vec<&str> = ["--default", "192.0.2.2", "--nat", &nat].into_iter().chain(more).collect();
         let text = dut.run(&[&[JUNCTOR, "init", "router"], &interfaces[..], &words].concat()).unwrap();
         let text = text.replace("FromDevice(", "FromDevice(METHOD AF_PACKET, ");
         write(path("r.click"), text.replace("ToDevice(", "ToDevice(METHOD AF_PACKET, ")).unwrap();
@@ -153,8 +164,18 @@ fn ping(from: &Namespace, words: &[&str]) -> Result<String, String> {
     from.run(&[&["ping", "-n", "-c", "1", "-W", "5"], words].concat()).map_err(|why| why.to_string())
 }
 
-/// Linux hosts of both families reach each other. `answers`: the router itself answers to IPv6 hosts by its outside address.
-fn check(site: &mut Site, answers: bool) {
+/// What a site's router does besides.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Alone,
+    /// The kernel answers for it.
+    Kernel,
+    /// A firewall is between.
+    Firewall,
+}
+
+/// Linux hosts of both families reach each other.
+fn check(site: &mut Site, kind: Kind) {
     let _web = serve(&site.outside, "192.0.2.2", "80");
     let _inner = serve(&site.six, "::", "80");
     wait_for("a way out", PATIENCE, || ping(&site.six, &["64:ff9b::192.0.2.2"]).is_ok()).unwrap();
@@ -173,13 +194,24 @@ fn check(site: &mut Site, answers: bool) {
     assert_eq!(connect(&site.six, "64:ff9b::c000:202", "81"), "ConnectionRefusedError");
     // A forward: from outside, from an IPv4 host inside, and from the server itself.
     assert_eq!(connect(&site.outside, "192.0.2.1", "8080"), "64:ff9b::c000:202 100000");
-    assert_eq!(connect(&site.four, "192.0.2.1", "8080"), "64:ff9b::c000:201 100000");
-    assert_eq!(connect(&site.six, "64:ff9b::c000:201", "8080"), "64:ff9b::c000:201 100000");
-    if answers {
+    if kind != Kind::Firewall {
+        assert_eq!(connect(&site.four, "192.0.2.1", "8080"), "64:ff9b::c000:201 100000");
+        assert_eq!(connect(&site.six, "64:ff9b::c000:201", "8080"), "64:ff9b::c000:201 100000");
+    }
+    if kind == Kind::Alone {
         ping(&site.six, &["64:ff9b::192.0.2.1"]).unwrap();
     }
-    let sessions =
-        site.json(&["sessions", "--address", "2001:db8:1::2", "--protocol", "tcp", "--port", "8080"]);
+    let sessions = site.json(&[
+        "sessions",
+        "--element",
+        "nat44",
+        "--address",
+        "2001:db8:1::2",
+        "--protocol",
+        "tcp",
+        "--port",
+        "8080",
+    ]);
     assert_eq!(sessions["sessions"][0]["source"], "2001:db8:1::2", "{sessions}");
     let hosts = site.json(&["nat", "hosts"]);
     assert!(
@@ -197,7 +229,7 @@ fn hosts_with_ipv6_alone_reach_ipv4_hosts_by_name() {
         return;
     }
     let mut site = Site::new(&[]);
-    check(&mut site, true);
+    check(&mut site, Kind::Alone);
     // The resolver of the IPv6 host asks a server of IPv4, through the translator.
     let _server = site.resolver(
         &site.outside,
@@ -230,5 +262,24 @@ fn the_kernel_may_answer_for_a_router_of_both_families() {
         kernel.sysctl(&format!("net/ipv6/conf/{name}"), value).unwrap();
     }
     let mut site = Site::new(&["--host", "--netns", kernel.name()]);
-    check(&mut site, false);
+    check(&mut site, Kind::Kernel);
+}
+
+#[test]
+fn a_firewall_sees_the_addresses_of_ipv6_hosts() {
+    if skip_without("a_firewall_sees_the_addresses_of_ipv6_hosts", &NEEDED) {
+        return;
+    }
+    let mut site = Site::new(&["--firewall", "RULES"]);
+    check(&mut site, Kind::Firewall);
+    let all = site.json(&["sessions", "--element", "fw", "--address", "2001:db8:1::2", "--protocol", "tcp"]);
+    let ends =
+        |session: &Value, line: u64, from: &str| session["rule_line"] == line && session["source"] == from;
+    let all = all["sessions"].as_array().unwrap();
+    assert!(all.iter().any(|one| ends(one, 3, "2001:db8:1::2")), "{all:?}");
+    assert!(all.iter().any(|one| ends(one, 4, "64:ff9b::c000:202")), "{all:?}");
+    // Nobody outside reaches a port that a host has used, and no IPv6 host an inside address of IPv4.
+    let _inner = serve(&site.four, "10.0.1.2", "80");
+    let shown = site.six.run(&["timeout", "2", "python3", "-c", CONNECT, "64:ff9b::a00:102", "80"]);
+    assert!(shown.is_err(), "{shown:?}");
 }

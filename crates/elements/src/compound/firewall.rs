@@ -4,11 +4,16 @@
 use std::fmt::Write as _;
 
 use super::router::Router;
-use super::{ipv4, ipv6};
+use super::{ipv4, ipv6, nat};
 
-/// How many ways a family has: to this router and to interfaces.
+/// How many ways a family has: to this router and to interfaces, and of IPv6 packets to the translator.
 fn ways(router: &Router) -> usize {
-    router.interfaces.len() + 1
+    router.interfaces.len() + 1 + usize::from(nat::has_six(router))
+}
+
+/// Whether packets of IPv6 hosts leave by a way, which the firewall has seen before they became packets of IPv4.
+fn has_seen(router: &Router, way: usize) -> bool {
+    nat::has_six(router) && way > 0 && nat::leads_out(router, way - 1)
 }
 
 /// The input of the firewall for a way of a family.
@@ -19,6 +24,7 @@ fn input(router: &Router, six: bool, way: usize) -> usize {
 /// Where packets come from that go to this router (0) or by an interface: the routing table, or the firewall behind it.
 pub(super) fn way(router: &Router, six: bool, way: usize) -> String {
     match (&router.firewall, six) {
+        (Some(_), false) if has_seen(router, way) => format!("seen{way}[0], fw[{way}]"),
         (Some(_), _) => format!("fw[{}]", input(router, six, way)),
         (None, false) => format!("rt[{way}]"),
         (None, true) => format!("rt6[{way}]"),
@@ -39,19 +45,35 @@ fn first_answer(router: &Router) -> usize {
 /// The firewall, and the ways to it.
 pub(super) fn text(router: &Router) -> String {
     let Some(file) = &router.firewall else { return String::new() };
-    let links: String =
+    let mut links: String =
         router.interfaces.iter().map(|interface| format!(", LINK {}", interface.name)).collect();
+    let mut translated = String::new();
+    if nat::has_six(router) {
+        links += ", LINK nat64";
+        let (four, six) = (router.interfaces.len() + 1, input(router, true, router.interfaces.len() + 1));
+        // By the sequence number annotation, which NAT64 sets.
+        translated = format!(
+            "// What IPv6 hosts send to IPv4 addresses goes to the link nat64, so the firewall sees their own addresses in both directions.\n\
+             Idle -> [{four}]fw;\nfw[{four}] -> Discard;\n\
+             to64[0] -> IP6Reassembler -> [{six}]fw;\nfw[{six}] -> [0]nat64;\n"
+        );
+    }
     let mut text = format!(
         "\n// The firewall: {file} says which connections may pass. Later fragments have no ports: IPv4 packets are put together first,\n\
          // and those of IPv6 go the way of the first one.\n\
          fw :: Firewall({}{links});\n",
         lang::config::quote(file)
     );
-    for way in 0..ways(router) {
+    text += &translated;
+    for way in 0..=router.interfaces.len() {
         if router.has4() {
+            let seen = match has_seen(router, way) {
+                true => format!("seen{way} :: CheckPaint(255, 43);\nseen{way}[1] -> "),
+                false => String::new(),
+            };
             let _ = writeln!(
                 text,
-                "rt[{way}] -> whole4_{way} :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64) -> [{way}]fw;\n\
+                "rt[{way}] -> {seen}whole4_{way} :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64) -> [{way}]fw;\n\
                  whole4_{way}[1] -> Discard;"
             );
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use nat::Prefix64;
 use nat::policy::{self, Allocation, Policy, Range};
-use wire::Prefix4;
+use wire::{Prefix4, Prefix6};
 
 use super::ipv4::ERRORS;
 use super::router::Router;
@@ -83,8 +83,17 @@ impl Translation {
         if policy.prefix.is_some() && !router.has6() {
             return Err("IPv6 addresses are inside, but no interface of the router has IPv6".to_owned());
         }
-        if policy.prefix.is_some() && router.firewall.is_some() {
-            return Err("IPv6 addresses are inside: a firewall would see such connections as IPv4 outside and as IPv6 inside, and cannot join the two yet".to_owned());
+        let networks =
+            || router.interfaces.iter().flat_map(|port| port.six.iter().map(|(_, network)| network));
+        if let Some((prefix, network)) = policy.prefix.and_then(|prefix| {
+            let meets = |network: &&Prefix6| {
+                prefix.holds(network.addr().into()) || network.contains(prefix.address())
+            };
+            Some((prefix, networks().find(meets)?))
+        }) {
+            return Err(format!(
+                "the prefix {prefix}, behind which IPv6 hosts see IPv4 addresses, meets {network} of a link: use another one"
+            ));
         }
         let prefix = policy.prefix;
         Ok(Translation { source, outside, is_there: true, answered, prefix })
@@ -226,14 +235,17 @@ pub(super) fn six(router: &Router) -> String {
         "// IPv6 hosts see IPv4 addresses behind {prefix}. Write this configuration again if the statements get another prefix.\n\
          nat64 :: NAT64(nat44);\n\
          to64 :: Classifier(24/{bits}, -);\n\
-         to64[0] -> IP6Reassembler -> [0]nat64;\n\
          nat64[2] -> [0]nat44;\n\n"
     )
 }
 
 /// The way to the routing table of IPv6, for those that stay or become packets of IPv6.
 pub(super) fn to_table6(router: &Router) -> &'static str {
-    if prefix(router).is_some() { "to64[1], nat64[0] -> [0]rt6;\n" } else { "" }
+    match (prefix(router), &router.firewall) {
+        (None, _) => "",
+        (_, Some(_)) => "to64[1], nat64[0] -> [0]rt6;\n",
+        (_, None) => "to64[0] -> IP6Reassembler -> [0]nat64;\nto64[1], nat64[0] -> [0]rt6;\n",
+    }
 }
 
 /// The translator.
