@@ -4,43 +4,167 @@
 //! Events are kept as they are, and become text when somebody reads them.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+
+use rulefile::names::protocol_name;
 
 /// Events that are kept.
 const KEPT: usize = 8192;
 
 /// What is noted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Log {
     /// Nothing.
     #[default]
     Nothing,
-    /// Blocks of ports.
+    /// Blocks of ports, and packets that there was no room for.
     Blocks,
-    /// Each port, and blocks.
+    /// Each port, too.
     Ports,
+    /// Each session, too.
+    Sessions,
 }
 
 impl Log {
     /// What may be noted, with its name.
-    pub const ALL: [(&'static str, Log); 2] = [("blocks", Log::Blocks), ("ports", Log::Ports)];
+    pub const ALL: [(&'static str, Log); 3] =
+        [("blocks", Log::Blocks), ("ports", Log::Ports), ("sessions", Log::Sessions)];
 }
 
-/// Ports that were given to an inside host, or that it has given back.
+/// Whether something begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It begins.
+    Begins,
+    /// It ends.
+    Ends,
+}
+
+/// An address, and a port or the identifier of an ICMP query.
+pub type End<A> = (A, u16);
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A subscriber has a block of ports. Of IPv6 hosts that is a network of 64 bits, by its first address.
+    Block {
+        /// Whether it gets or returns the block.
+        change: Change,
+        /// The subscriber.
+        inside: IpAddr,
+        /// The outside address.
+        outside: Ipv4Addr,
+        /// The first and the last port.
+        ports: (u16, u16),
+    },
+    /// A host has an outside port.
+    Port {
+        /// Whether it gets or returns the port.
+        change: Change,
+        /// The protocol.
+        protocol: u8,
+        /// The host and its own port.
+        inside: End<IpAddr>,
+        /// The outside address and port.
+        outside: End<Ipv4Addr>,
+    },
+    /// A host has a session.
+    Session {
+        /// Whether it begins or ends.
+        change: Change,
+        /// The protocol.
+        protocol: u8,
+        /// The host and its own port.
+        inside: End<IpAddr>,
+        /// The outside address and port.
+        outside: End<Ipv4Addr>,
+        /// The other end.
+        peer: End<Ipv4Addr>,
+    },
+    /// There was no room for another session of a host.
+    NoRoom {
+        /// What there was too much or too little of.
+        lack: Lack,
+        /// The protocol.
+        protocol: u8,
+        /// The host and its own port.
+        inside: End<IpAddr>,
+    },
+}
+
+/// What there is too much or too little of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// The subscriber has as many sessions or ports as it may have.
+    Limit,
+    /// No outside port is free.
+    Ports,
+    /// The table is full.
+    Sessions,
+}
+
+impl What {
+    /// From what on it is noted.
+    pub(crate) fn level(&self) -> Log {
+        match self {
+            What::Block { .. } | What::NoRoom { .. } => Log::Blocks,
+            What::Port { .. } => Log::Ports,
+            What::Session { .. } => Log::Sessions,
+        }
+    }
+}
+
+/// Nine words: what, protocol, inside address and port, outside address, first and last port, the other end's address and port; `-` for what there is not.
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |change: &Change, begins, ends| if *change == Change::Begins { begins } else { ends };
+        match self {
+            What::Block { change, inside, outside, ports } => {
+                let (what, inside) = (name(change, "given", "returned"), subscriber_text(*inside));
+                write!(f, "{what} - {inside} - {outside} {} {} - -", ports.0, ports.1)
+            }
+            What::Port { change, protocol, inside, outside } => {
+                let (what, protocol) = (name(change, "given", "returned"), protocol_name(*protocol));
+                let (address, port) = outside;
+                write!(f, "{what} {protocol} {} {} {address} {port} {port} - -", inside.0, inside.1)
+            }
+            What::Session { change, protocol, inside, outside, peer } => {
+                let (what, protocol) = (name(change, "begun", "ended"), protocol_name(*protocol));
+                let (address, port) = outside;
+                write!(
+                    f,
+                    "{what} {protocol} {} {} {address} {port} {port} {} {}",
+                    inside.0, inside.1, peer.0, peer.1
+                )
+            }
+            What::NoRoom { lack, protocol, inside } => {
+                let what = match lack {
+                    Lack::Limit => "host-limit",
+                    Lack::Ports => "no-port",
+                    Lack::Sessions => "table-full",
+                };
+                write!(f, "{what} {} {} {} - - - - -", protocol_name(*protocol), inside.0, inside.1)
+            }
+        }
+    }
+}
+
+/// A subscriber as people write it: an IPv4 host, or a network of IPv6 hosts.
+pub fn subscriber_text(inside: IpAddr) -> String {
+    match inside {
+        IpAddr::V4(host) => host.to_string(),
+        IpAddr::V6(network) => format!("{network}/64"),
+    }
+}
+
+/// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When.
     pub at_ns: u64,
-    /// Whether they were given.
-    pub is_given: bool,
-    /// The protocol; none for a block, which is for all.
-    pub protocol: Option<u8>,
-    /// The inside host; of IPv6 hosts the first address of their network of 64 bits.
-    pub inside: IpAddr,
-    /// The outside address.
-    pub outside: Ipv4Addr,
-    /// The first and the last port.
-    pub ports: (u16, u16),
+    /// What.
+    pub what: What,
 }
 
 /// The last events.
@@ -78,14 +202,14 @@ mod tests {
 
     #[test]
     fn the_last_events_stay() {
-        let event = |at_ns| Event {
-            at_ns,
-            is_given: true,
-            protocol: None,
-            inside: Ipv4Addr::LOCALHOST.into(),
-            outside: Ipv4Addr::LOCALHOST,
+        let localhost = Ipv4Addr::LOCALHOST;
+        let what = What::Block {
+            change: Change::Begins,
+            inside: localhost.into(),
+            outside: localhost,
             ports: (1, 2),
         };
+        let event = |at_ns| Event { at_ns, what };
         let mut journal = Journal::default();
         assert_eq!(journal.from(0).count(), 0);
         (0..KEPT as u64 + 5).for_each(|n| journal.note(event(n)));

@@ -32,8 +32,8 @@ mod read;
 mod track;
 
 pub use hosts::is_stand_in;
-pub use journal::{Event, Log};
-pub use nat::{Ahead, Cause, Nat, Outcome, Session, Subscriber, subscriber_text};
+pub use journal::{Change, Event, Lack, Log, What, subscriber_text};
+pub use nat::{Ahead, Cause, Nat, Outcome, Session, Subscriber};
 pub use packet::Unseen;
 pub use prefix::Prefix64;
 pub use read::{Reading, read, read_file};

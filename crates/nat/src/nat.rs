@@ -29,12 +29,12 @@ use fastrand::Rng;
 use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Prepared};
 
 use crate::hosts::{Hosts, is_stand_in};
-use crate::journal::{Event, Log};
+use crate::journal::{Event, Lack, Log};
 use crate::packet::{End, RST, Unseen, Upper, View, destination, rewrite, rewrite_address, source};
 use crate::policy::{Filter, Policy, TCP};
 use crate::ports::Kind;
 use crate::track::Track;
-pub use listing::{Session, Subscriber, subscriber_text};
+pub use listing::{Session, Subscriber};
 use subscribers::Subscribers;
 
 /// Zone of keys of packets as they are inside.
@@ -481,7 +481,17 @@ impl Nat {
         }
         match self.begin(now_ns, view, by) {
             Ok(id) => self.known(now_ns, ip, view, id, 0),
-            Err(cause) => Outcome::Drop(cause),
+            Err(cause) => {
+                let lack = match cause {
+                    Cause::SubscriberLimit => Some(Lack::Limit),
+                    Cause::NoPort => Some(Lack::Ports),
+                    Cause::Full => Some(Lack::Sessions),
+                    _ => None,
+                };
+                let inside = (view.source, port);
+                lack.into_iter().for_each(|lack| self.subscribers.note_lack(lack, view.protocol, inside));
+                Outcome::Drop(cause)
+            }
         }
     }
 

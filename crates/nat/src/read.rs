@@ -592,7 +592,7 @@ impl Reader {
     }
 
     fn log(&mut self, line: &Line) -> Option<()> {
-        const HELP: &str = "write `log blocks` or `log ports`";
+        const HELP: &str = "write `log blocks`, `log ports` or `log sessions`";
         let mut rest = Rest::of(line);
         let word = self.word(&mut rest, "what to note", HELP)?;
         let Some((_, what)) = Log::ALL.into_iter().find(|(name, _)| *name == word.text) else {

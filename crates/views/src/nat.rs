@@ -2,7 +2,7 @@
 //! Address translators of a router: their statements and inside hosts.
 
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use client::{Client, Failure};
 use serde_json::{Value, json};
@@ -104,44 +104,93 @@ pub fn owner(
     }
 }
 
-/// Ports that an inside host got or gave back.
+/// Something that happened to an inside host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Its number.
     pub number: u64,
     /// When, in nanoseconds since 1970.
     pub at_ns: u64,
-    /// Whether the host got them.
-    pub is_given: bool,
-    /// The name of their protocol; none for a block, which is for all.
+    /// What.
+    pub what: What,
+    /// The name of the protocol; none for a block, which is for all.
     pub protocol: Option<String>,
-    /// The inside host.
-    pub inside: IpAddr,
+    /// The inside host, or a network of IPv6 hosts.
+    pub inside: String,
+    /// Its own port.
+    pub inside_port: Option<u16>,
     /// The outside address.
-    pub outside: Ipv4Addr,
+    pub outside: Option<Ipv4Addr>,
     /// The first and the last port.
-    pub ports: (u16, u16),
+    pub ports: Option<(u16, u16)>,
+    /// The other end of a session.
+    pub peer: Option<(Ipv4Addr, u16)>,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It got ports.
+    Given,
+    /// It gave ports back.
+    Returned,
+    /// A session began.
+    Begun,
+    /// A session ended.
+    Ended,
+    /// It has as many sessions or ports as it may have.
+    HostLimit,
+    /// No outside port was free.
+    NoPort,
+    /// The table of sessions was full.
+    TableFull,
+}
+
+impl What {
+    /// All, with their names.
+    const ALL: [(&'static str, What); 7] = [
+        ("given", What::Given),
+        ("returned", What::Returned),
+        ("begun", What::Begun),
+        ("ended", What::Ended),
+        ("host-limit", What::HostLimit),
+        ("no-port", What::NoPort),
+        ("table-full", What::TableFull),
+    ];
+
+    fn name(self) -> &'static str {
+        What::ALL.into_iter().find(|(_, what)| *what == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl Event {
+    /// The address of the inside host; of a network the first one.
+    pub fn inside_address(&self) -> Option<IpAddr> {
+        self.inside.split('/').next()?.parse().ok()
+    }
 }
 
 fn event(line: &str) -> Option<Event> {
     let words: Vec<&str> = line.split(' ').collect();
-    let [number, time, what, protocol, inside, outside, first, last] = words[..] else { return None };
-    let (seconds, rest) = time.split_once('.')?;
-    let is_given = match what {
-        "given" => true,
-        "returned" => false,
-        _ => return None,
+    let [number, time, what, protocol, inside, inside_port, outside, first, last, peer, peer_port] =
+        words[..]
+    else {
+        return None;
     };
+    let (seconds, rest) = time.split_once('.')?;
     let rest = format!("{rest:0<9}").parse::<u64>().ok().filter(|rest| *rest < 1_000_000_000)?;
-    Some(Event {
+    let event = Event {
         number: number.parse().ok()?,
         at_ns: seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(rest)?,
-        is_given,
+        what: What::ALL.into_iter().find(|(name, _)| *name == what)?.1,
         protocol: (protocol != "-").then(|| protocol.to_owned()),
-        inside: inside.parse().ok()?,
-        outside: outside.parse().ok()?,
-        ports: (first.parse().ok()?, last.parse().ok()?),
-    })
+        inside: inside.to_owned(),
+        inside_port: inside_port.parse().ok(),
+        outside: outside.parse().ok(),
+        ports: first.parse().ok().zip(last.parse().ok()),
+        peer: peer.parse().ok().zip(peer_port.parse().ok()),
+    };
+    event.inside_address().map(|_| event)
 }
 
 /// Events from a number on.
@@ -154,21 +203,43 @@ pub fn events(client: &mut Client, element: &str, from: u64) -> Result<Events<Ev
 
 /// An event in a line.
 pub fn event_text(event: &Event) -> String {
-    let (first, last) = event.ports;
-    let what = match &event.protocol {
-        Some(protocol) => format!("{protocol} port {first}"),
-        None => format!("ports {first}-{last}"),
+    let protocol = event.protocol.as_deref().unwrap_or("ports");
+    let inside = match (event.inside_address(), event.inside_port) {
+        (Some(address), Some(port)) => SocketAddr::new(address, port).to_string(),
+        _ => event.inside.clone(),
     };
-    let (verb, direction) = if event.is_given { ("given", "to") } else { ("returned", "by") };
-    format!("{:.3} {verb} {what} of {} {direction} {}", seconds(event), event.outside, event.inside)
+    let outside = event.outside.map_or_else(String::new, |outside| outside.to_string());
+    let ports = match event.ports {
+        Some((first, last)) if first == last => first.to_string(),
+        Some((first, last)) => format!("{first}-{last}"),
+        None => String::new(),
+    };
+    let peer = event.peer.map_or_else(String::new, |(address, port)| format!("{address}:{port}"));
+    let (time, name) = (seconds(event), event.what.name());
+    match (event.what, &event.protocol) {
+        (What::Given, Some(_)) => {
+            format!("{time:.3} {name} {protocol} port {ports} of {outside} to {inside}")
+        }
+        (What::Given, None) => format!("{time:.3} {name} ports {ports} of {outside} to {inside}"),
+        (What::Returned, Some(_)) => {
+            format!("{time:.3} {name} {protocol} port {ports} of {outside} by {inside}")
+        }
+        (What::Returned, None) => format!("{time:.3} {name} ports {ports} of {outside} by {inside}"),
+        (What::Begun | What::Ended, _) => {
+            format!("{time:.3} {name} {protocol} session of {inside}, outside {outside}:{ports}, with {peer}")
+        }
+        _ => format!("{time:.3} {name} for a {protocol} session of {inside}"),
+    }
 }
 
 /// An event for programs.
 pub fn event_json(event: &Event) -> Value {
     json!({
-        "number": event.number, "time": seconds(event), "event": if event.is_given { "given" } else { "returned" },
-        "protocol": event.protocol, "inside": event.inside, "outside": event.outside,
-        "first_port": event.ports.0, "last_port": event.ports.1,
+        "number": event.number, "time": seconds(event), "event": event.what.name(),
+        "protocol": event.protocol, "inside": event.inside, "inside_port": event.inside_port,
+        "outside": event.outside, "first_port": event.ports.map(|(first, _)| first),
+        "last_port": event.ports.map(|(_, last)| last), "peer": event.peer.map(|(peer, _)| peer),
+        "peer_port": event.peer.map(|(_, port)| port),
     })
 }
 
@@ -258,21 +329,41 @@ mod tests {
         assert!(hosts_text(std::slice::from_ref(&found)).ends_with("3  1024:2 2048:1\n"));
         assert_eq!(hosts_json(&[found])[0]["blocks"][1]["first"], 2048);
         assert_eq!(host("192.0.2.1 192.0.2.1 - 1 0 1 0").unwrap().line, None);
-        let found = event("7 1700000000.5 given - 10.0.1.5 192.0.2.1 1024 1535").unwrap();
-        assert_eq!(event_text(&found), "1700000000.500 given ports 1024-1535 of 192.0.2.1 to 10.0.1.5");
-        let found = event("8 1700000000.5 returned udp 10.0.1.5 192.0.2.1 1030 1030").unwrap();
-        assert_eq!(event_text(&found), "1700000000.500 returned udp port 1030 of 192.0.2.1 by 10.0.1.5");
+        for (line, shown) in [
+            ("given - 10.0.1.5 - 192.0.2.1 1024 1535 - -", "given ports 1024-1535 of 192.0.2.1 to 10.0.1.5"),
+            (
+                "given - 2001:db8:1::/64 - 192.0.2.1 1 2 - -",
+                "given ports 1-2 of 192.0.2.1 to 2001:db8:1::/64",
+            ),
+            (
+                "returned udp 10.0.1.5 7 192.0.2.1 1030 1030 - -",
+                "returned udp port 1030 of 192.0.2.1 by 10.0.1.5:7",
+            ),
+            (
+                "begun tcp 2001:db8:1::5 7 192.0.2.1 1030 1030 203.0.113.1 80",
+                "begun tcp session of [2001:db8:1::5]:7, outside 192.0.2.1:1030, with 203.0.113.1:80",
+            ),
+            ("no-port udp 10.0.1.5 7 - - - - -", "no-port for a udp session of 10.0.1.5:7"),
+        ] {
+            let found = event(&format!("7 1700000000.5 {line}")).unwrap();
+            assert_eq!(event_text(&found), format!("1700000000.500 {shown}"));
+        }
+        let found = event("8 1700000000.5 returned udp 10.0.1.5 7 192.0.2.1 1030 1030 - -").unwrap();
         assert_eq!((found.at_ns, found.protocol.as_deref()), (1_700_000_000_500_000_000, Some("udp")));
         assert_eq!(
             event_json(&found),
             json!({
                 "number": 8, "time": 1_700_000_000.5, "event": "returned", "protocol": "udp", "inside": "10.0.1.5",
-                "outside": "192.0.2.1", "first_port": 1030, "last_port": 1030,
+                "inside_port": 7, "outside": "192.0.2.1", "first_port": 1030, "last_port": 1030, "peer": null,
+                "peer_port": null,
             })
         );
-        for wrong in
-            ["1 2", "1 5.1234567890 given - 10.0.1.5 192.0.2.1 1 2", "1 5.0 lost - 10.0.1.5 192.0.2.1 1 2"]
-        {
+        for wrong in [
+            "1 2",
+            "1 5.1234567890 given - 10.0.1.5 - 192.0.2.1 1 2 - -",
+            "1 5.0 lost - 10.0.1.5 - 192.0.2.1 1 2 - -",
+            "1 5.0 given - x - 192.0.2.1 1 2 - -",
+        ] {
             assert_eq!(event(wrong), None, "{wrong}");
         }
         assert!(host("10.0.1.5").is_none() && statement("x").is_none());

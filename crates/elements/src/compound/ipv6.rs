@@ -321,6 +321,7 @@ fn advertiser(router: &Router, i: usize) -> String {
     named.dedup();
     named.push(format!("MTU {mtu}{}", router.follow(i)));
     named.extend(router.advertisements.iter().cloned());
+    named.extend(nat::advertised(router, i).map(|prefix| format!("PREF64 {prefix}")));
     format!(
         "ra{i} :: IP6NDRouterAdvertiser({}, {station}, {}) -> out{i};\n",
         link_local(interface),

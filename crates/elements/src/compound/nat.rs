@@ -221,6 +221,11 @@ fn prefix(router: &Router) -> Option<Prefix64> {
     router.nat.as_ref()?.prefix
 }
 
+/// The prefix that hosts on the link of interface `i` hear of (RFC 8781).
+pub(super) fn advertised(router: &Router, i: usize) -> Option<Prefix64> {
+    prefix(router).filter(|_| !leads_out(router, i))
+}
+
 /// Where IPv6 packets are routed, or first become those of IPv4.
 pub(super) fn table6(router: &Router) -> &'static str {
     if prefix(router).is_some() { "to64" } else { "[0]rt6" }

@@ -2,7 +2,7 @@
 //! # IP6NDRouterAdvertiser
 //!
 //! `IP6NDRouterAdvertiser(IP, ETH [, keywords PREFIX, MTU, LIFETIME, MAX_INTERVAL, MIN_INTERVAL, HOP_LIMIT, MANAGED,`
-//! `OTHER, PREFERENCE, REACHABLE_TIME, RETRANS_TIMER, ACTIVE, FOLLOW])`
+//! `OTHER, PREFERENCE, REACHABLE_TIME, RETRANS_TIMER, ACTIVE, FOLLOW, PREF64])`
 //!
 //! Announces to the hosts on a link that this is a router, and how they are to get their addresses.
 //!
@@ -24,6 +24,8 @@
 //! * `MANAGED`, `OTHER` booleans, default false: addresses, or other things, come by DHCPv6.
 //! * `PREFERENCE` among routers: `low`, `medium` (default) or `high`.
 //! * `REACHABLE_TIME`, `RETRANS_TIMER` times that hosts should use in neighbour discovery, default 0: not said.
+//! * `PREF64` a prefix behind which hosts reach IPv4 addresses by a NAT64 (RFC 8781), `IP6/LENGTH`, of 96, 64, 56, 48, 40 or 32 bits. It lasts as long as
+//!   LIFETIME, or three times MAX_INTERVAL where that is 0.
 //! * `ACTIVE` boolean, default true: whether to advertise from the start.
 //!
 //! The first three advertisements come at most 16 s apart. A solicitation is answered to all nodes, after up to half a second, but
@@ -42,7 +44,7 @@
 //! c[1] -> Discard;
 //! ```
 //!
-//! See also: IP6NDRouterCheck, IP6NDAdvertiser; RFC 4861 (6.2), RFC 4191
+//! See also: IP6NDRouterCheck, IP6NDAdvertiser, NAT64; RFC 4861 (6.2), RFC 4191, RFC 8781
 
 use std::net::Ipv6Addr;
 
@@ -50,6 +52,7 @@ use element::args::{Args, FromArg, Names};
 use element::clock::Nanos;
 use element::swap::Count;
 use element::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks, carries, handlers};
+use nat::Prefix64;
 use packet::Batch;
 use wire::ndp::{NdpOption, Repr};
 use wire::{AddrPrefix6, MacAddr, Prefix6};
@@ -196,6 +199,32 @@ impl Default for RouterAdvertiser {
     }
 }
 
+/// The bytes of the option that names a NAT64's prefix (RFC 8781, 4), for the time in seconds.
+fn pref64(prefix: Prefix64, lifetime_s: u64) -> [u8; 16] {
+    // In units of 8 s, with the code of the length.
+    let code = [96, 64, 56, 48, 40, 32].iter().position(|length| *length == prefix.length()).unwrap_or(0);
+    let scaled = lifetime_s.div_ceil(8).min(0x1fff) as u16;
+    let mut bytes = [0; 16];
+    bytes[..2].copy_from_slice(&[38, 2]);
+    bytes[2..4].copy_from_slice(&(scaled << 3 | code as u16).to_be_bytes());
+    bytes[4..].copy_from_slice(&prefix.address().octets()[..12]);
+    bytes
+}
+
+/// `IP6/LENGTH`
+struct Pref64(Prefix64);
+
+impl FromArg for Pref64 {
+    const EXPECTED: &'static str = "IP6/LENGTH, the prefix of a NAT64";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
+        let (address, length) = text.split_once('/').ok_or_else(String::new)?;
+        let (address, length) =
+            (address.parse().map_err(|_| String::new())?, length.parse().map_err(|_| String::new())?);
+        Prefix64::new(address, length).map(Pref64)
+    }
+}
+
 /// The bytes of the options: our Ethernet address, the MTU, the prefixes.
 fn options(mac: MacAddr, mtu: u32, prefixes: &[PrefixInfo]) -> Vec<u8> {
     let mut bytes = NdpOption::link_addr_bytes(false, mac).to_vec();
@@ -329,6 +358,10 @@ impl Element for RouterAdvertiser {
         self.follow = LinkMtu::from_args(args);
         let prefixes: Vec<PrefixInfo> = args.keyword_all("PREFIX");
         self.options = options(self.mac, self.mtu, &prefixes);
+        let lasts_s = if lifetime_s == 0 { 3 * max_s } else { lifetime_s.into() };
+        for Pref64(prefix) in args.keyword_all::<Pref64>("PREF64") {
+            self.options.extend(pref64(prefix, lasts_s));
+        }
         if self.options.len() > 1280 - 56 {
             args.error("too many prefixes for one message");
         }
@@ -444,6 +477,28 @@ mod tests {
             info("2001:db8:2::/64", 0, u32::MAX, u32::MAX),
         ];
         assert_eq!(found, want);
+    }
+
+    #[test]
+    fn names_the_prefix_of_a_nat64() {
+        let says = |prefix: &str, more: &str| -> Vec<u8> {
+            let run = rig(&format!("{SELF}, PREF64 {prefix}{more}"), "wait 1").run();
+            let (_, options) = advertised(&run).remove(0);
+            let found = OptionIter::new(&options).map(Result::unwrap).find_map(|option| match option {
+                NdpOption::Unknown { kind: 38, data } => Some(data.to_vec()),
+                _ => None,
+            });
+            found.unwrap()
+        };
+        // 1,800 s are 225 units of 8 s; the code of 96 bits is 0 (RFC 8781, 4).
+        let well_known = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(says("64:ff9b::/96", ""), [&[0x07, 0x08][..], &well_known].concat());
+        assert_eq!(says("64:ff9b::/96", ", LIFETIME 0, MAX_INTERVAL 4s")[..2], [0, 2 << 3]);
+        assert_eq!(says("2001:db8::/32", ", LIFETIME 9000")[..6], [0x23, 0x28 | 5, 0x20, 0x01, 0x0d, 0xb8]);
+        assert_eq!(says("2001:db8:1:2::/64", "")[1] & 7, 1);
+        let wrong =
+            Rig::text(&format!("IP6NDRouterAdvertiser({SELF}, PREF64 2001:db8::/33) -> Discard;")).errors();
+        assert!(wrong[0].contains("/33 is none of the lengths"), "{wrong:?}");
     }
 
     /// RFC 4861 section 6.2.4: three soon, then at random between the limits.

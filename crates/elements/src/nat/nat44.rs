@@ -40,7 +40,8 @@
 //! * `exempt SOURCE to DESTINATION` leaves packets alone.
 //! * `filter MODE` says who may send to a port: `endpoint-independent` (everyone, the default), `address-dependent` or `address-and-port-dependent`.
 //! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `udp` (5 min), `icmp` (1 min) or `other` (10 min). `sessions N`, at most 16777216, default 262144.
-//! * `log blocks` notes which host gets which block of ports and when it comes back; `log ports` notes each port as well.
+//! * `log blocks` notes which host gets which block of ports and when it comes back, and, 16 times a second at most, which host finds no room. `log ports` notes each port as well,
+//!   and `log sessions` each session, too.
 //!
 //! Inside hosts reach each other by their outside addresses, too (hairpinning). ICMP errors are translated with the packet that they quote. Protocols without ports have
 //! one inside host for each peer. A UDP port or ICMP identifier at which everyone may send is nobody else's for 2 min afterwards. Fragments have no ports: put IPReassembler in front.
@@ -59,7 +60,8 @@
 //!   peer and port, and state. Packets and bytes from inside and to it follow, then its age and the seconds until it ends.
 //! * `subscribers` read: a line for each inside host, at most 10,000: inside address, or network of IPv6 hosts, outside address, line of its statement, sessions, ports for TCP, UDP and ICMP, blocks as `FIRST:USED`.
 //! * `journal` read, with the number of an event as parameter, default 0: the number of the next event and how many are gone; then a line for each of those that `log` notes. It has its
-//!   number, the time, `given` or `returned`, the protocol or `-` for a block, inside address, outside address, first and last port. The last 8,192 are kept.
+//!   number, the time, and nine words, `-` for what there is not. They are what happened, protocol, inside address and port, outside address, first and last port, peer and its port. What happened is `given` or
+//!   `returned` for ports, `begun` or `ended` for sessions, or that there was no room: `host-limit`, `no-port` or `table-full`. The last 8,192 are kept.
 //! * `owner` read, with `PROTOCOL ADDRESS PORT` as parameter: the inside address and port that have an outside one, or nothing.
 //! * `nsessions`, `nmappings`, `capacity` read. `file` read: FILE.
 //! * `load` write: reads FILE again, or the file that is named. Sessions stay where the new statements allow them. If there is a mistake, the old statements stay.
@@ -224,17 +226,7 @@ impl Translator {
         let mut text = format!("{next} {}\n", first.saturating_sub(from));
         for (number, event) in events {
             let at = wall.saturating_sub(now.saturating_sub(event.at_ns));
-            let what = if event.is_given { "given" } else { "returned" };
-            let protocol = event.protocol.map_or_else(|| "-".to_owned(), rulefile::names::protocol_name);
-            let (first, last) = event.ports;
-            let _ = writeln!(
-                text,
-                "{number} {}.{:09} {what} {protocol} {} {} {first} {last}",
-                at / SECOND,
-                at % SECOND,
-                nat::subscriber_text(event.inside),
-                event.outside
-            );
+            let _ = writeln!(text, "{number} {}.{:09} {}", at / SECOND, at % SECOND, event.what);
         }
         Ok(text)
     }

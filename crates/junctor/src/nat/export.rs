@@ -125,7 +125,7 @@ impl Collector {
         if events.gone > 0 {
             messages = self.exporter.not_sent(now_ms, events.gone);
         }
-        let records: Vec<Event> = events.all.iter().map(record).collect();
+        let records: Vec<Event> = events.all.iter().filter_map(record).collect();
         messages.extend(self.exporter.export(now_ms, &records));
         self.events += records.len() as u64;
         for (n, message) in messages.iter().enumerate() {
@@ -179,22 +179,35 @@ impl Collector {
     }
 }
 
-/// The record of an event.
-fn record(event: &view::Event) -> Event {
-    let change = if event.is_given { Change::Created } else { Change::Deleted };
-    let (inside, outside) = (event.inside, event.outside);
-    let what = match &event.protocol {
-        None => What::Block { change, inside, outside, ports: event.ports },
-        // The journal does not have the inside port.
-        Some(name) => What::Binding {
-            change,
-            protocol: names::protocol(name).unwrap_or_default(),
-            inside,
-            inside_port: None,
-            outside: (outside, event.ports.0),
-        },
+/// The record of an event. That a host has reached a limit has none here: RFC 8158 wants the limit, which the journal does not have.
+fn record(event: &view::Event) -> Option<Event> {
+    let change = match event.what {
+        view::What::Given | view::What::Begun => Change::Created,
+        _ => Change::Deleted,
     };
-    Event { at_ms: event.at_ns / 1_000_000, what }
+    let inside = event.inside_address()?;
+    let protocol = || names::protocol(event.protocol.as_deref()?);
+    let what = match event.what {
+        view::What::Given | view::What::Returned if event.protocol.is_none() => {
+            What::Block { change, inside, outside: event.outside?, ports: event.ports? }
+        }
+        view::What::Given | view::What::Returned => What::Binding {
+            change,
+            protocol: protocol()?,
+            inside,
+            inside_port: event.inside_port,
+            outside: (event.outside?, event.ports?.0),
+        },
+        view::What::Begun | view::What::Ended => What::Session {
+            change,
+            protocol: protocol()?,
+            inside: (inside, event.inside_port?),
+            outside: (event.outside?, event.ports?.0),
+            peer: event.peer,
+        },
+        view::What::HostLimit | view::What::NoPort | view::What::TableFull => return None,
+    };
+    Some(Event { at_ms: event.at_ns / 1_000_000, what })
 }
 
 fn now_ms() -> u64 {
@@ -207,33 +220,46 @@ mod tests {
 
     #[test]
     fn events_become_records() {
-        let event = |is_given, protocol: Option<&str>, ports| view::Event {
+        let event = |what, protocol: Option<&str>, ports| view::Event {
             number: 7,
             at_ns: 1_700_000_000_123_456_789,
-            is_given,
+            what,
             protocol: protocol.map(str::to_owned),
-            inside: [10, 0, 1, 5].into(),
-            outside: [192, 0, 2, 1].into(),
-            ports,
+            inside: "10.0.1.5".to_owned(),
+            inside_port: protocol.map(|_| 9),
+            outside: Some([192, 0, 2, 1].into()),
+            ports: Some(ports),
+            peer: (what == view::What::Begun).then(|| ([203, 0, 113, 1].into(), 80)),
         };
         let (inside, outside) = ([10, 0, 1, 5].into(), [192, 0, 2, 1].into());
         for (event, what) in [
             (
-                event(true, None, (1024, 1535)),
-                What::Block { change: Change::Created, inside, outside, ports: (1024, 1535) },
+                event(view::What::Given, None, (1024, 1535)),
+                Some(What::Block { change: Change::Created, inside, outside, ports: (1024, 1535) }),
             ),
             (
-                event(false, Some("udp"), (4000, 4000)),
-                What::Binding {
+                event(view::What::Returned, Some("udp"), (4000, 4000)),
+                Some(What::Binding {
                     change: Change::Deleted,
                     protocol: 17,
                     inside,
-                    inside_port: None,
+                    inside_port: Some(9),
                     outside: (outside, 4000),
-                },
+                }),
             ),
+            (
+                event(view::What::Begun, Some("tcp"), (4000, 4000)),
+                Some(What::Session {
+                    change: Change::Created,
+                    protocol: 6,
+                    inside: (inside, 9),
+                    outside: (outside, 4000),
+                    peer: Some(([203, 0, 113, 1].into(), 80)),
+                }),
+            ),
+            (event(view::What::NoPort, Some("tcp"), (0, 0)), None),
         ] {
-            assert_eq!(record(&event), Event { at_ms: 1_700_000_000_123, what });
+            assert_eq!(record(&event), what.map(|what| Event { at_ms: 1_700_000_000_123, what }));
         }
     }
 

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use tables::flow::{FlowId, FlowKey, NEVER};
+use tables::flow::{Flow, FlowId, FlowKey, NEVER};
 
 use super::subscribers::Grant;
 use super::{Entry, Mapping, Nat, mapping_keys};
+use crate::journal::{Change, Log, What};
 use crate::policy::{Allocation, Policy};
 use crate::ports::Kind;
 
@@ -24,14 +25,38 @@ impl Nat {
         let mut new = Nat::new(policy, own, seed);
         new.splits_hairpins = self.splits_hairpins;
         self.reserved.iter().for_each(|range| new.reserve_own(*range));
-        let lost = new.adopt(self);
+        let mut ended = Vec::new();
+        let lost = new.adopt(self, &mut ended);
+        if new.policy.log >= Log::Ports {
+            self.ports_lost(&new, &mut ended);
+        }
         new.subscribers.take_journal(&mut self.subscribers);
+        ended.into_iter().for_each(|what| new.subscribers.note(what.level(), |_| what));
+        new.subscribers.note_blocks_lost(&self.subscribers);
         *self = new;
         lost
     }
 
-    /// Goes on with the sessions of another one, which stays as it is. Returns how many cannot.
-    pub fn adopt(&mut self, other: &Nat) -> usize {
+    /// The ports that hosts have here, and have no more with another policy.
+    fn ports_lost(&self, new: &Nat, lost: &mut Vec<What>) {
+        for (_, Flow { forward, reply, .. }) in self.mappings.iter() {
+            let outside = (reply.dst, reply.dport);
+            let source = match self.host(forward.src) {
+                None => Some(forward.src),
+                Some(host) => new.known_stand_in(host),
+            };
+            let now = source.and_then(|source| new.mapping_from(forward.proto, (source, forward.sport)));
+            if now.is_none_or(|(_, now)| now != outside) {
+                let (change, protocol) = (Change::Ends, forward.proto);
+                let inside = (self.subscribers.hosts.name(forward.src), forward.sport);
+                lost.push(What::Port { change, protocol, inside, outside: (outside.0.into(), outside.1) });
+            }
+        }
+    }
+
+    /// Goes on with the sessions of another one, which stays as it is. Returns how many cannot; `ended` gets those to be noted.
+    fn adopt(&mut self, other: &Nat, ended: &mut Vec<What>) -> usize {
+        let notes = std::mem::take(&mut self.subscribers.log);
         // Sessions that are agreed on come first: there may be room for fewer.
         let rank = |entry: &Entry, key: &FlowKey| !entry.track.is_settled(key.proto);
         let mut lost = 0;
@@ -48,10 +73,18 @@ impl Nat {
                 });
                 if goes_on.is_none() {
                     lost += 1;
+                    if notes == Log::Sessions {
+                        let (change, protocol) = (Change::Ends, flow.forward.proto);
+                        let inside = (other.subscribers.hosts.name(flow.forward.src), flow.forward.sport);
+                        let peer = (flow.forward.dst.into(), flow.forward.dport);
+                        let outside = (outside.0.into(), outside.1);
+                        ended.push(What::Session { change, protocol, inside, outside, peer });
+                    }
                     source.into_iter().for_each(|source| self.subscribers.hosts.forget_idle(source));
                 }
             }
         }
+        self.subscribers.log = notes;
         lost
     }
 
@@ -128,7 +161,7 @@ impl Nat {
         match self.mappings.insert(keys[0], keys[1], Mapping { sessions: 0, translation: by }, NEVER) {
             Ok(id) => Some(Some(id)),
             Err(_) => {
-                self.subscribers.give_back(kind, inside.0, outside, &grant, false);
+                self.subscribers.give_back(kind, inside, outside, &grant, false);
                 None
             }
         }

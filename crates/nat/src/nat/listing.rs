@@ -50,14 +50,6 @@ pub struct Subscriber {
     pub blocks: Vec<(u16, u16)>,
 }
 
-/// A subscriber as people write it: an IPv4 host, or a network of IPv6 hosts.
-pub fn subscriber_text(inside: IpAddr) -> String {
-    match inside {
-        IpAddr::V4(host) => host.to_string(),
-        IpAddr::V6(network) => format!("{network}/64"),
-    }
-}
-
 fn session(hosts: &Hosts, flow: &Flow<&Entry>) -> Session {
     let Flow { forward, reply, expires_ns, value } = flow;
     Session {

@@ -7,6 +7,7 @@ use tables::flow::{Flow, FlowId, FlowKey, NEVER};
 
 use super::subscribers::Grant;
 use super::{Cause, Entry, INSIDE, Mapping, Nat, OUTSIDE, SWEPT, key, mapping_keys};
+use crate::journal::{Change, Log, What};
 use crate::packet::View;
 use crate::policy::{Allocation, Filter, SECOND, TCP};
 use crate::ports::Kind;
@@ -37,7 +38,7 @@ impl Nat {
                 match made {
                     Ok(id) => (id, outside),
                     Err(_) => {
-                        self.subscribers.give_back(kind, inside.0, outside, &grant, false);
+                        self.subscribers.give_back(kind, inside, outside, &grant, false);
                         return Err(Cause::Full);
                     }
                 }
@@ -111,6 +112,7 @@ impl Nat {
         // Two inside hosts may want the same: protocols without ports, and ports that are not translated.
         let id = self.sessions.insert(forward, reply, entry, now_ns + idle).map_err(|_| Cause::NoPort)?;
         self.count(&forward, mapping, counts);
+        self.note_session(Change::Begins, &forward, outside);
         if let Some(made) = &mut self.rehearsed {
             made.push(id);
         }
@@ -160,7 +162,8 @@ impl Nat {
 
     /// Ends a session. `waits`: a port that becomes free by it is nobody else's for a while.
     pub(super) fn take_out(&mut self, id: FlowId, waits: bool) {
-        let Some(Flow { forward, value, .. }) = self.sessions.remove(id) else { return };
+        let Some(Flow { forward, reply, value, .. }) = self.sessions.remove(id) else { return };
+        self.note_session(Change::Ends, &forward, (reply.dst, reply.dport));
         if value.counts {
             self.subscribers.session(forward.src, -1);
         } else {
@@ -182,6 +185,17 @@ impl Nat {
         self.subscribers.hosts.count(forward.src, -1);
     }
 
+    /// Notes that a session begins or ends.
+    pub(super) fn note_session(&mut self, change: Change, forward: &FlowKey, outside: (u32, u16)) {
+        self.subscribers.note(Log::Sessions, |hosts| What::Session {
+            change,
+            protocol: forward.proto,
+            inside: (hosts.name(forward.src), forward.sport),
+            outside: (outside.0.into(), outside.1),
+            peer: (forward.dst.into(), forward.dport),
+        });
+    }
+
     /// Ends a mapping that has no session.
     pub(super) fn leave_mapping(&mut self, id: FlowId, waits: bool) {
         if self.mappings.get(id).is_none_or(|mapping| mapping.sessions > 0) {
@@ -191,8 +205,8 @@ impl Nat {
         let policy = Arc::clone(&self.policy);
         let grant = Grant::by(&policy, value.translation, || None);
         if let Some(kind) = Kind::of(forward.proto) {
-            let outside = (reply.dst, reply.dport);
-            self.subscribers.give_back(kind, forward.src, outside, &grant, waits && kind != Kind::Tcp);
+            let (inside, outside) = ((forward.src, forward.sport), (reply.dst, reply.dport));
+            self.subscribers.give_back(kind, inside, outside, &grant, waits && kind != Kind::Tcp);
         }
     }
 }

@@ -11,7 +11,7 @@ use fastrand::Rng;
 
 use super::Cause;
 use crate::hosts::Hosts;
-use crate::journal::{Event, Journal, Log};
+use crate::journal::{Change, Event, Journal, Lack, Log, What};
 use crate::policy::{Allocation, Policy, SECOND, Translation, nth};
 use crate::ports::{Kind, PortSpace};
 
@@ -21,6 +21,8 @@ const TRIED: u64 = 64;
 const WAITS_NS: u64 = 120 * SECOND;
 /// Ports that wait which are looked at for one that need not, at most.
 const WAITING: usize = 64;
+/// How often it is noted in a second that there was no room.
+const LACKS: u32 = 16;
 /// More outside addresses than this give the room of protocols back that they have no port of.
 const ROOMY: usize = 64;
 
@@ -76,6 +78,8 @@ pub(super) struct Subscribers {
     /// Ports that are nobody's until a time, the next one first.
     waiting: VecDeque<(u64, Kind, u32, u16)>,
     now_ns: u64,
+    /// The second in which there was no room last, and how often that was noted.
+    lacks: (u64, u32),
     pub(super) journal: Journal,
     /// What is noted; nothing while a packet is only tried.
     pub(super) log: Log,
@@ -108,33 +112,48 @@ impl Subscribers {
         }
     }
 
-    /// Notes that ports were given or have come back; `protocol` none for a block.
-    fn note(&mut self, is_given: bool, kind: Option<Kind>, inside: u32, outside: u32, ports: (u16, u16)) {
-        if self.notes(kind) {
-            self.note_named(is_given, kind, self.hosts.name(inside), outside, ports);
+    /// Notes what happened, if that is noted.
+    #[inline]
+    pub(super) fn note(&mut self, level: Log, what: impl FnOnce(&Hosts) -> What) {
+        if self.log >= level {
+            let what = what(&self.hosts);
+            debug_assert_eq!(what.level(), level);
+            self.journal.note(Event { at_ns: self.now_ns, what });
         }
     }
 
-    /// Whether events about ports of a kind, or about blocks, are noted.
-    fn notes(&self, kind: Option<Kind>) -> bool {
-        match self.log {
-            Log::Nothing => false,
-            Log::Blocks => kind.is_none(),
-            Log::Ports => true,
-        }
+    fn note_block(&mut self, change: Change, inside: u32, outside: u32, block: Block) {
+        let ports = range_of(block.first, block.size);
+        self.note(Log::Blocks, |hosts| What::Block {
+            change,
+            inside: hosts.name(inside),
+            outside: outside.into(),
+            ports,
+        });
     }
 
-    fn note_named(
-        &mut self,
-        is_given: bool,
-        kind: Option<Kind>,
-        inside: IpAddr,
-        outside: u32,
-        ports: (u16, u16),
-    ) {
-        if self.notes(kind) {
-            let (at_ns, protocol, outside) = (self.now_ns, kind.map(Kind::protocol), outside.into());
-            self.journal.note(Event { at_ns, is_given, protocol, inside, outside, ports });
+    fn note_port(&mut self, change: Change, kind: Kind, inside: (u32, u16), outside: (u32, u16)) {
+        self.note(Log::Ports, |hosts| What::Port {
+            change,
+            protocol: kind.protocol(),
+            inside: (hosts.name(inside.0), inside.1),
+            outside: (outside.0.into(), outside.1),
+        });
+    }
+
+    /// Notes that there was no room for a session, a few times a second at most: hosts can cause any number of such events.
+    pub(super) fn note_lack(&mut self, lack: Lack, protocol: u8, inside: (u32, u16)) {
+        let second = self.now_ns / SECOND;
+        if self.log < Log::Blocks {
+            return;
+        }
+        if self.lacks.0 != second {
+            self.lacks = (second, 0);
+        }
+        if self.lacks.1 < LACKS {
+            self.lacks.1 += 1;
+            let inside = (self.hosts.name(inside.0), inside.1);
+            self.note(Log::Blocks, |_| What::NoRoom { lack, protocol, inside });
         }
     }
 
@@ -170,18 +189,22 @@ impl Subscribers {
                 self.waiting.push_back((until, kind, outside, port));
             }
         }
-        let mut gone: Vec<(IpAddr, u32, (u16, u16))> = Vec::new();
+    }
+
+    /// Notes the blocks that others had, and these have not.
+    pub(super) fn note_blocks_lost(&mut self, others: &Subscribers) {
         for (inside, account) in &others.all {
             let name = others.hosts.name(*inside);
             let now = self.hosts.subscriber_named(name).and_then(|inside| self.all.get(&inside));
             let now = now.filter(|now| now.outside == account.outside);
             let is_gone =
                 |block: &&Block| now.is_none_or(|now| now.blocks.iter().all(|b| b.first != block.first));
-            let blocks = account.blocks.iter().filter(is_gone);
-            gone.extend(blocks.map(|block| (name, account.outside, range_of(block.first, block.size))));
-        }
-        for (inside, outside, ports) in gone {
-            self.note_named(false, None, inside, outside, ports);
+            let blocks: Vec<Block> = account.blocks.iter().filter(is_gone).copied().collect();
+            for block in blocks {
+                let ports = range_of(block.first, block.size);
+                let (inside, outside) = (name, account.outside.into());
+                self.note(Log::Blocks, |_| What::Block { change: Change::Ends, inside, outside, ports });
+            }
         }
     }
 
@@ -272,20 +295,20 @@ impl Subscribers {
         grant: &Grant<'_>,
         rng: &mut Rng,
     ) -> Result<(u32, u16), Cause> {
-        let inside = (self.hosts.subscriber(inside.0), inside.1);
-        let blocks = |all: &Subscribers| all.all.get(&inside.0).map_or(0, |account| account.blocks.len());
+        let subscriber = self.hosts.subscriber(inside.0);
+        let blocks = |all: &Subscribers| all.all.get(&subscriber).map_or(0, |account| account.blocks.len());
         let before = blocks(self);
-        let found = self.find_port(kind, inside, grant, rng);
+        let found = self.find_port(kind, (subscriber, inside.1), grant, rng);
         let Ok((outside, port)) = found else {
-            self.forget_idle(inside.0);
+            self.forget_idle(subscriber);
             return found;
         };
         if blocks(self) > before
-            && let Some(block) = self.all.get(&inside.0).and_then(|account| account.blocks.last().copied())
+            && let Some(block) = self.all.get(&subscriber).and_then(|account| account.blocks.last().copied())
         {
-            self.note(true, None, inside.0, outside, range_of(block.first, block.size));
+            self.note_block(Change::Begins, subscriber, outside, block);
         }
-        self.note(true, Some(kind), inside.0, outside, (port, port));
+        self.note_port(Change::Begins, kind, inside, (outside, port));
         found
     }
 
@@ -395,12 +418,12 @@ impl Subscribers {
     pub(super) fn give_back(
         &mut self,
         kind: Kind,
-        inside: u32,
+        host: (u32, u16),
         (outside, port): (u32, u16),
         grant: &Grant<'_>,
         waits: bool,
     ) {
-        let inside = self.hosts.subscriber(inside);
+        let inside = self.hosts.subscriber(host.0);
         let is_random = matches!(grant, Grant::Of(Translation { allocation: Allocation::Random, .. }));
         if waits && is_random {
             self.waiting.push_back((self.now_ns.saturating_add(WAITS_NS), kind, outside, port));
@@ -424,10 +447,10 @@ impl Subscribers {
                 if let Some(used) = self.blocks.get_mut(&outside) {
                     *used = used.saturating_sub(1);
                 }
-                self.note(false, None, inside, outside, range_of(block.first, block.size));
+                self.note_block(Change::Ends, inside, outside, block);
             }
         }
-        self.note(false, Some(kind), inside, outside, (port, port));
+        self.note_port(Change::Ends, kind, host, (outside, port));
         self.forget_idle(inside);
     }
 }

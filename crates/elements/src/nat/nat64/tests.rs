@@ -220,7 +220,7 @@ fn errors_go_with_the_packet_that_they_quote() {
         3,
         1,
         0,
-        &packet(1, "ip 192.0.2.1 > 203.0.113.9 / udp 1 > 2").data().to_vec(),
+        packet(1, "ip 192.0.2.1 > 203.0.113.9 / udp 1 > 2").data(),
     );
     let (_, own, _) = becomes(run, "i4", strange);
     assert!(own.starts_with("o0 "), "it may be for the router itself: {own}");

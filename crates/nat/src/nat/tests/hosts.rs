@@ -139,44 +139,68 @@ fn sessions_are_listed_and_ended() {
 fn who_has_had_which_ports_is_noted() {
     let events = |nat: &Nat, from: u64| -> Vec<String> {
         let (_, all) = nat.journal(from);
-        let what = |given| if given { "given" } else { "returned" };
-        all.iter()
-            .map(|(n, e)| {
-                format!(
-                    "{n} {} {} {:?} {} {:?}",
-                    e.at_ns / S,
-                    what(e.is_given),
-                    e.protocol,
-                    e.inside,
-                    e.ports
-                )
-            })
-            .collect()
+        all.iter().map(|(n, event)| format!("{n} {} {}", event.at_ns / S, event.what)).collect()
     };
-    let blocks = "translate 10.0.1.0/24 to 192.0.2.1 ports 1024-1055 block 16\nlog blocks";
+    let own = [address("192.0.2.1")];
+    let blocks = "translate 10.0.1.0/24 to 192.0.2.1 ports 1024-1055 block 16 max 1\nlog blocks";
     let mut nat = nat(blocks);
     for port in 1..4 {
         out(&mut nat, S, &format!("ip 10.0.1.5 > 203.0.113.1 / udp {port} > 9")).unwrap();
     }
     let first = nat.subscribers().next().unwrap().blocks[0].0;
-    assert_eq!(events(&nat, 0), [format!("0 1 given None 10.0.1.5 {:?}", (first, first + 15))]);
+    let block = format!("- 10.0.1.5 - 192.0.2.1 {first} {} - -", first + 15);
+    assert_eq!(events(&nat, 0), [format!("0 1 given {block}")]);
     nat.reap(400 * S, 100);
-    assert_eq!(events(&nat, 1), [format!("1 400 returned None 10.0.1.5 {:?}", (first, first + 15))]);
+    assert_eq!(events(&nat, 1), [format!("1 400 returned {block}")]);
     // Ports, too; and other statements that end them.
-    nat.replace(policy(&blocks.replace("log blocks", "log ports")), &[address("192.0.2.1")], 1);
+    nat.replace(policy(&blocks.replace("log blocks", "log ports")), &own, 1);
     let outside = port(&out(&mut nat, 401 * S, "ip 10.0.1.6 > 203.0.113.1 / tcp 1 > 9").unwrap());
     let found = events(&nat, 2);
-    assert!(found[0].starts_with("2 401 given None 10.0.1.6 "), "{found:?}");
-    assert_eq!(found[1..], [format!("3 401 given Some(6) 10.0.1.6 {:?}", (outside, outside))]);
-    nat.replace(
-        policy("translate 10.0.1.0/24 to 192.0.2.9 block 16\nlog blocks"),
-        &[address("192.0.2.1")],
-        1,
-    );
+    assert!(found[0].starts_with("2 401 given - 10.0.1.6 - 192.0.2.1 "), "{found:?}");
+    assert_eq!(found[1..], [format!("3 401 given tcp 10.0.1.6 1 192.0.2.1 {outside} {outside} - -")]);
+    nat.replace(policy("translate 10.0.1.0/24 to 192.0.2.9 block 16\nlog sessions"), &own, 1);
     let found = events(&nat, 4);
-    assert!(found.len() == 1 && found[0].starts_with("4 401 returned None 10.0.1.6 "), "{found:?}");
+    assert_eq!(found.len(), 3, "{found:?}");
+    let ended = format!("4 401 ended tcp 10.0.1.6 1 192.0.2.1 {outside} {outside} 203.0.113.1 9");
+    assert_eq!(
+        found[..2],
+        [ended, format!("5 401 returned tcp 10.0.1.6 1 192.0.2.1 {outside} {outside} - -")]
+    );
+    assert!(found[2].starts_with("6 401 returned - 10.0.1.6 - 192.0.2.1 "), "{found:?}");
+    // Sessions.
+    let outside = port(&out(&mut nat, 402 * S, "ip 10.0.1.7 > 203.0.113.1 / udp 1 > 9").unwrap());
+    let ends = format!("udp 10.0.1.7 1 192.0.2.9 {outside} {outside}");
+    assert_eq!(
+        events(&nat, 8),
+        [format!("8 402 given {ends} - -"), format!("9 402 begun {ends} 203.0.113.1 9")]
+    );
+    nat.reap(900 * S, 100);
+    let found = events(&nat, 10);
+    assert_eq!(found[..1], [format!("10 900 ended {ends} 203.0.113.1 9")]);
+    assert!(found.contains(&format!("12 900 returned {ends} - -")), "{found:?}");
     // Nothing, if nothing is said.
     nat.replace(policy(HOME), &[], 1);
-    out(&mut nat, 402 * S, "ip 10.0.1.6 > 203.0.113.1 / tcp 1 > 9").unwrap();
-    assert_eq!((nat.journal(5).0, nat.journal(5).1.len()), (5, 0));
+    let next = nat.journal(0).0;
+    out(&mut nat, 902 * S, "ip 10.0.1.6 > 203.0.113.1 / tcp 1 > 9").unwrap();
+    assert_eq!(nat.journal(0).0, next);
+}
+
+#[test]
+fn a_lack_of_room_is_noted_now_and_then() {
+    let mut nat = nat("translate 10.0.1.0/24 to 192.0.2.1 ports 1024-1024 max-sessions 2\nlog blocks");
+    let lacks =
+        |nat: &Nat| -> Vec<String> { nat.journal(0).1.iter().map(|(_, e)| e.what.to_string()).collect() };
+    out(&mut nat, S, "ip 10.0.1.5 > 203.0.113.1 / udp 7 > 9").unwrap();
+    out(&mut nat, S, "ip 10.0.1.6 > 203.0.113.1 / udp 7 > 9").unwrap_err();
+    assert_eq!(lacks(&nat), ["no-port udp 10.0.1.6 7 - - - - -"]);
+    out(&mut nat, S, "ip 10.0.1.5 > 203.0.113.2 / udp 7 > 9").unwrap();
+    for second in 2..4 {
+        for peer in 3..90 {
+            let line = format!("ip 10.0.1.5 > 203.0.113.{peer} / udp 7 > 9");
+            out(&mut nat, second * S, &line).unwrap_err();
+        }
+    }
+    let found = lacks(&nat);
+    assert_eq!(found.len(), 1 + 2 * 16);
+    assert!(found[1..].iter().all(|one| one == "host-limit udp 10.0.1.5 7 - - - - -"), "{found:?}");
 }
