@@ -20,6 +20,7 @@
 //! 3. [`Nat::replace`] puts another policy in place. Sessions stay where it allows them.
 #![forbid(unsafe_code)]
 
+pub mod ftp;
 mod hosts;
 mod intervals;
 mod journal;
@@ -29,11 +30,12 @@ pub mod policy;
 mod ports;
 mod prefix;
 mod read;
+pub mod stream;
 mod track;
 
 pub use hosts::is_stand_in;
 pub use journal::{Change, Event, Lack, Log, What, subscriber_text};
-pub use nat::{Ahead, Cause, Nat, Outcome, Session, Subscriber};
+pub use nat::{Ahead, AlgCounts, Cause, Nat, Outcome, Session, Subscriber};
 pub use packet::Unseen;
 pub use prefix::Prefix64;
 pub use read::{Reading, read, read_file};

@@ -14,6 +14,7 @@
 //! in use on both sides.
 
 mod adopt;
+mod alg;
 mod errors;
 mod explain;
 mod hairpins;
@@ -33,7 +34,9 @@ use crate::journal::{Event, Lack, Log};
 use crate::packet::{End, RST, Unseen, Upper, View, destination, rewrite, rewrite_address, source};
 use crate::policy::{Filter, Policy, TCP};
 use crate::ports::Kind;
+use crate::stream::Stream;
 use crate::track::Track;
+pub use alg::AlgCounts;
 pub use listing::{Session, Subscriber};
 use subscribers::Subscribers;
 
@@ -51,6 +54,8 @@ pub enum Outcome {
     Unchanged,
     /// It goes on with other addresses.
     Translated,
+    /// The same; and its text may have to change, or its sequence numbers, because it belongs to the session with this number: see [`Nat::speaker`].
+    Watched(u32),
     /// It goes on with another destination, and gets another source by this number when it leaves: see [`Nat::split_hairpins`].
     Hairpin(u32),
     /// It is dropped.
@@ -86,6 +91,8 @@ struct Entry {
     track: Track,
     /// Whether it counts for the subscriber with its inside address. One of a forward does not.
     counts: bool,
+    /// Whether its text is looked at.
+    is_watched: bool,
     /// Packets from inside, and to it.
     packets: [u32; 2],
     bytes: [u64; 2],
@@ -130,6 +137,9 @@ pub struct Nat {
     reserved: Vec<(u16, u16)>,
     /// Whether other ports are to be kept than were.
     is_stale: bool,
+    /// What has become of the text of sessions, by their numbers: from inside, and to it.
+    streams: HashMap<u32, [Stream; 2]>,
+    algs: AlgCounts,
     /// The keys of the session by which the last rehearsal has kept a source back.
     tried: Option<(FlowKey, FlowKey)>,
     /// Sessions that a rehearsal has made.
@@ -170,6 +180,8 @@ impl Nat {
             splits_hairpins: false,
             reserved: Vec::new(),
             is_stale: false,
+            streams: HashMap::new(),
+            algs: AlgCounts::default(),
             tried: None,
             rehearsed: None,
             policy,
@@ -402,9 +414,10 @@ impl Nat {
     /// A packet of a known session, from a side.
     #[inline]
     fn known(&mut self, now_ns: u64, ip: &mut [u8], view: &View, id: FlowId, side: usize) -> Outcome {
-        let Some(Flow { forward, reply, .. }) = self.sessions.flow(id) else {
+        let Some(Flow { forward, reply, value, .. }) = self.sessions.flow(id) else {
             return Outcome::Drop(Cause::NoMapping);
         };
+        let is_watched = value.is_watched;
         // An answer to a query never goes the query's way.
         let goes_well = match view.upper {
             Upper::Query { .. } => side == 0,
@@ -420,6 +433,9 @@ impl Nat {
         match side {
             0 => rewrite(ip, view, End::Source, reply.dst, reply.dport),
             _ => rewrite(ip, view, End::Destination, forward.src, forward.sport),
+        }
+        if is_watched && self.rehearsed.is_none() {
+            return Outcome::Watched(Nat::number(id));
         }
         Outcome::Translated
     }
@@ -480,7 +496,10 @@ impl Nat {
             return if by.is_some() { Outcome::Drop(Cause::NoMapping) } else { Outcome::Unchanged };
         }
         match self.begin(now_ns, view, by) {
-            Ok(id) => self.known(now_ns, ip, view, id, 0),
+            Ok(id) => {
+                self.assist(now_ns, view);
+                self.known(now_ns, ip, view, id, 0)
+            }
             Err(cause) => {
                 let lack = match cause {
                     Cause::SubscriberLimit => Some(Lack::Limit),
@@ -532,7 +551,7 @@ impl Nat {
         let Some((id, inside)) = mapping.filter(|_| !is_answer) else {
             return self.unmapped(view.destination);
         };
-        if !self.lets_in(id, view.source) {
+        if !self.lets_in(id, view, inside) {
             return Outcome::Drop(Cause::Filtered);
         }
         rewrite(ip, view, End::Destination, inside.0, inside.1);
@@ -561,11 +580,11 @@ impl Nat {
     }
 
     /// Whether the filter lets an address that its owner has no session with send to a mapping.
-    fn lets_in(&self, mapping: FlowId, source: u32) -> bool {
+    fn lets_in(&self, mapping: FlowId, view: &View, inside: (u32, u16)) -> bool {
         match self.policy.filter {
             Filter::EndpointIndependent => true,
-            Filter::AddressDependent => self.peers.contains_key(&(mapping, source)),
-            Filter::AddressAndPortDependent => false,
+            Filter::AddressDependent => self.peers.contains_key(&(mapping, view.source)),
+            Filter::AddressAndPortDependent => self.is_expected(view.protocol, inside, view.source),
         }
     }
 }

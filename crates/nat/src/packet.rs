@@ -99,6 +99,12 @@ fn query(kind: u8) -> Option<bool> {
 }
 
 impl View {
+    /// What the first packet of a session would say whose other port is not known yet.
+    pub(crate) fn of_any_port(protocol: u8, inside: (u32, u16), peer: u32) -> View {
+        let upper = Upper::Ports { ports: [inside.1, 0], flags: SYN };
+        View { source: inside.0, destination: peer, protocol, upper, length: 0, at: 0 }
+    }
+
     /// Looks at a packet of IPv4.
     ///
     /// # Errors

@@ -281,6 +281,35 @@ impl Timeouts {
     }
 }
 
+/// Protocols that a translator helps with, because they say addresses or ports in their text, or use several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Algs {
+    /// FTP (RFC 959, RFC 2428).
+    pub ftp: bool,
+    /// TFTP (RFC 1350).
+    pub tftp: bool,
+}
+
+impl Default for Algs {
+    fn default() -> Algs {
+        Algs { ftp: true, tftp: false }
+    }
+}
+
+impl Algs {
+    /// The names of all.
+    pub const NAMES: [&'static str; 2] = ["ftp", "tftp"];
+
+    /// Whether the one with this name is on.
+    pub fn named(&mut self, name: &str) -> Option<&mut bool> {
+        match name {
+            "ftp" => Some(&mut self.ftp),
+            "tftp" => Some(&mut self.tftp),
+            _ => None,
+        }
+    }
+}
+
 /// Statements as they stand in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statements {
@@ -298,6 +327,8 @@ pub struct Statements {
     pub hosts: Vec<Ipv6Addr>,
     /// Who may send inward.
     pub filter: Filter,
+    /// Protocols whose text is looked at.
+    pub algs: Algs,
     /// How long sessions may be idle.
     pub timeouts: Timeouts,
     /// Sessions at most.
@@ -428,6 +459,7 @@ impl Policy {
             && statics(self) == statics(other)
             && self.exemptions == other.exemptions
             && self.prefix == other.prefix
+            && self.algs == other.algs
             && self.hosts == other.hosts
             && (self.filter == other.filter || other.filter != Filter::AddressDependent)
             && self.sessions == other.sessions

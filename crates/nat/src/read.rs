@@ -12,7 +12,7 @@ use rulefile::{AddressRange, Faults, Line, Word, bounded, lines, names, time_ns}
 use crate::hosts::is_stand_in;
 use crate::journal::Log;
 use crate::policy::{
-    Address, Allocation, Exemption, Filter, Forward, Policy, Range, Statements, Static, TCP, Timeouts,
+    Address, Algs, Allocation, Exemption, Filter, Forward, Policy, Range, Statements, Static, TCP, Timeouts,
     Translation, UDP,
 };
 use crate::prefix::Prefix64;
@@ -34,8 +34,8 @@ const PORTS: (u16, u16) = (1024, u16::MAX);
 /// IPv6 hosts of forwards and static translations at most.
 const HOSTS_MAX: usize = 1 << 16;
 
-const STATEMENTS: [&str; 9] =
-    ["translate", "forward", "static", "exempt", "prefix", "filter", "timeout", "sessions", "log"];
+const STATEMENTS: [&str; 10] =
+    ["translate", "forward", "static", "exempt", "prefix", "filter", "alg", "timeout", "sessions", "log"];
 
 /// A file that has been read.
 #[derive(Debug)]
@@ -61,6 +61,7 @@ pub fn read(name: &str, text: &str) -> Reading {
         prefix: None,
         hosts: Vec::new(),
         filter: Filter::EndpointIndependent,
+        algs: Algs::default(),
         timeouts: Timeouts::default(),
         sessions: SESSIONS,
         log: Log::Nothing,
@@ -152,6 +153,7 @@ impl Reader {
             "exempt" => self.exemption(line),
             "prefix" => self.prefix(line),
             "filter" => self.filter(line),
+            "alg" => self.alg(line),
             "timeout" => self.timeout(line),
             "sessions" => self.sessions(line),
             "log" => self.log(line),
@@ -589,6 +591,25 @@ impl Reader {
         self.once("filter", line.span)?;
         self.policy.filter = mode;
         self.end(&mut rest, &help)
+    }
+
+    fn alg(&mut self, line: &Line) -> Option<()> {
+        const HELP: &str = "write `alg NAME on` or `alg NAME off`, for example `alg ftp off`";
+        let mut rest = Rest::of(line);
+        let name = self.word(&mut rest, "the protocol", HELP)?;
+        if self.policy.algs.named(&name.text).is_none() {
+            self.faults.unknown(name, "protocol", Algs::NAMES.into_iter());
+            return None;
+        }
+        self.once(&format!("alg {}", name.text), line.span)?;
+        let word = self.word(&mut rest, "'on' or 'off'", HELP)?;
+        let is_on = match word.text.as_str() {
+            "on" => true,
+            "off" => false,
+            _ => return self.wrong(word.span, format!("'{}' is neither on nor off", word.text), HELP),
+        };
+        self.policy.algs.named(&name.text).into_iter().for_each(|place| *place = is_on);
+        self.end(&mut rest, HELP)
     }
 
     fn log(&mut self, line: &Line) -> Option<()> {

@@ -24,8 +24,8 @@ use super::kind::{FlowKind, TCP, UDP};
 use super::listing::{self, Listing};
 use super::mappings::{MAPPINGS, Mapping, Mappings, Shared, Timing, lock};
 use super::spec::{Asker, Capacity, Directory, Handle, Maker, Rule, Spec};
-use super::stream::{self, Stream};
 use crate::tools::{Anno, Runs, time_ns};
+use nat::stream::{self, Stream};
 
 const DEFAULT_CAPACITY: usize = 65536;
 const MAX_CAPACITY: usize = 1 << 24;

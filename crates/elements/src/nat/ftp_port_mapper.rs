@@ -43,21 +43,20 @@
 //! See also: TCPRewriter, IPRewriter, IPRewriterPatterns; RFC 959 section 4.1.2, RFC 2428, RFC 2663 section 7.1
 
 use std::net::Ipv4Addr;
-use std::ops::Range;
 use std::sync::Arc;
 
 use element::args::{Args, Names, Raw};
 use element::clock::Nanos;
 use element::swap::{Carried, Count};
 use element::{Class, Cx, Element, InitCx, LockUse, Locking, When, carries, handlers, parse_integer};
+use nat::ftp::{Command, MOST_GROWTH, Speaker, commands};
 use packet::{Batch, Packet};
 use sync::lock::How;
 use tables::flow::{Direction, FlowKey};
-use wire::checksum::{sum, update16};
-use wire::tcp::Flags;
 
 use super::kind::{FlowKind, TCP};
 use super::mappings::{MAPPINGS, Mapping, Shared, lock};
+use super::segment::{Segment, substitute};
 use super::spec::{Asker, Directory, Handle, Rule, Spec};
 
 /// The descriptor.
@@ -70,9 +69,6 @@ pub const CLASS: Class = Class::new("FTPPortMapper", "1/1", || Box::new(FtpPortM
     .hot_swap::<FtpPortMapper>()
     .locking::<FtpPortMapper>()
     .file(file!());
-
-/// How much longer an argument can become: from `0,0,0,0,0,0` to six numbers of three digits.
-const MOST_GROWTH: usize = 12;
 
 #[derive(Default)]
 struct FtpPortMapper {
@@ -120,36 +116,6 @@ struct Link {
     way: Way,
     /// What the rewriter's table shows as a mapping's input: that, or one more than there are.
     input: u16,
-}
-
-/// How a command writes an address and port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// Six numbers.
-    Port,
-    /// Fields between two of this byte each.
-    Eprt(u8),
-}
-
-/// A PORT or EPRT command in a payload.
-#[derive(Debug, PartialEq, Eq)]
-struct Command {
-    form: Form,
-    /// Where its line begins.
-    line: usize,
-    /// Where its address stands.
-    argument: Range<usize>,
-    address: Ipv4Addr,
-    port: u16,
-}
-
-/// Where the parts of a segment lie in its packet, from the network header on.
-struct Segment {
-    flow: FlowKey,
-    transport: usize,
-    payload: Range<usize>,
-    /// The sequence number of the payload's first byte.
-    seq: u32,
 }
 
 impl Rewriter {
@@ -205,7 +171,7 @@ impl Link {
         let (now, kind) = (cx.now(), self.data.handle.kind);
         let reply_anno = self.reply_anno(segment);
         let flow = FlowKey {
-            src: command.address.to_bits(),
+            src: segment.flow.src,
             sport: command.port,
             dst: segment.flow.dst,
             // The server's data port is the one before its control port (RFC 959, section 3.2).
@@ -266,7 +232,7 @@ impl Link {
             }
         }
         // A client must not open ways to other hosts.
-        if command.address.to_bits() != segment.flow.src {
+        if command.address != Some(Ipv4Addr::from(segment.flow.src).into()) {
             return None;
         }
         let (address, port) = self.open(cx, segment, command)?;
@@ -278,158 +244,6 @@ impl Link {
     }
 }
 
-impl Segment {
-    /// A TCP segment in one whole packet.
-    fn of(packet: &Packet) -> Option<Segment> {
-        let bytes = packet.network()?;
-        let ip = bytes.first_chunk::<20>()?;
-        let transport = usize::try_from(packet.transport_offset()? - packet.network_offset()?).ok()?;
-        let tcp = bytes.get(transport..)?.first_chunk::<20>()?;
-        let payload = transport + usize::from(tcp[12] >> 4) * 4;
-        let end = usize::from(u16::from_be_bytes([ip[2], ip[3]])).min(bytes.len());
-        let later = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff != 0;
-        if ip[9] != TCP || later || payload < transport + 20 || payload > end || tcp[13] & Flags::SYN.0 != 0 {
-            return None;
-        }
-        let word = |b: [u8; 4]| u32::from_be_bytes(b);
-        let (src, dst) = (word([ip[12], ip[13], ip[14], ip[15]]), word([ip[16], ip[17], ip[18], ip[19]]));
-        let (sport, dport) = (u16::from_be_bytes([tcp[0], tcp[1]]), u16::from_be_bytes([tcp[2], tcp[3]]));
-        let flow = FlowKey { src, dst, sport, dport, proto: TCP, zone: 0 };
-        let seq = word([tcp[4], tcp[5], tcp[6], tcp[7]]);
-        Some(Segment { flow, transport, payload: payload..end, seq })
-    }
-}
-
-/// A number of up to 255 in up to three digits at the start of `text`, and how many.
-fn number(text: &[u8]) -> Option<(u8, usize)> {
-    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
-    let value = text[..digits].iter().try_fold(0u8, |n, b| n.checked_mul(10)?.checked_add(b - b'0'))?;
-    (1..=3).contains(&digits).then_some((value, digits))
-}
-
-impl Form {
-    /// An argument in this form.
-    fn text(self, address: Ipv4Addr, port: u16) -> Vec<u8> {
-        match self {
-            Form::Port => {
-                let ([a, b, c, d], [high, low]) = (address.octets(), port.to_be_bytes());
-                format!("{a},{b},{c},{d},{high},{low}").into_bytes()
-            }
-            Form::Eprt(byte) => {
-                let mark = char::from(byte);
-                format!("{mark}1{mark}{address}{mark}{port}{mark}").into_bytes()
-            }
-        }
-    }
-}
-
-/// Six numbers at the start of `text`, as PORT has them: address, port, and their length.
-fn six_numbers(text: &[u8]) -> Option<(Form, Ipv4Addr, u16, usize)> {
-    let (mut numbers, mut at) = ([0; 6], 0);
-    for (n, value) in numbers.iter_mut().enumerate() {
-        at += usize::from(n > 0 && text.get(at) == Some(&b','));
-        let (number, digits) = number(text.get(at..)?)?;
-        (*value, at) = (number, at + digits);
-    }
-    let [a, b, c, d, high, low] = numbers;
-    Some((Form::Port, Ipv4Addr::new(a, b, c, d), u16::from_be_bytes([high, low]), at))
-}
-
-/// Family, address and port at the start of `text`, as EPRT has them (RFC 2428, section 2).
-fn three_fields(text: &[u8]) -> Option<(Form, Ipv4Addr, u16, usize)> {
-    let mark = *text.first().filter(|b| (33..=126).contains(*b) && !b.is_ascii_digit())?;
-    let mut fields = text[1..].split(|b| *b == mark).take(4);
-    let mut field = || std::str::from_utf8(fields.next()?).ok();
-    let (family, address, port) = (field()?, field()?, field()?);
-    let length = 4 + family.len() + address.len() + port.len();
-    let digits = port.bytes().all(|b| b.is_ascii_digit());
-    let (address, port) = (address.parse().ok()?, port.parse().ok().filter(|port| *port > 0 && digits)?);
-    (family == "1" && text.get(length - 1) == Some(&mark)).then_some((
-        Form::Eprt(mark),
-        address,
-        port,
-        length,
-    ))
-}
-
-/// The command of a whole line that begins at `line` of `payload`.
-fn command(payload: &[u8], line: usize) -> Option<Command> {
-    let rest = payload.get(line..)?;
-    let verb = rest.first_chunk::<5>()?.to_ascii_uppercase();
-    let spaces = rest[verb.len()..].iter().take_while(|b| **b == b' ').count();
-    let first = line + verb.len() + spaces;
-    let (form, address, port, length) = match verb.as_slice() {
-        PORT => six_numbers(&payload[first..])?,
-        EPRT => three_fields(&payload[first..])?,
-        _ => return None,
-    };
-    let argument = first..first + length;
-    matches!(payload.get(argument.end), Some(b'\r' | b'\n')).then_some(Command {
-        form,
-        line,
-        argument,
-        address,
-        port,
-    })
-}
-
-const PORT: &[u8] = b"PORT ";
-const EPRT: &[u8] = b"EPRT ";
-
-/// The commands in a payload, and whether it ends within one, or what may become one.
-fn commands(payload: &[u8]) -> (Vec<Command>, bool) {
-    let (mut found, mut line) = (Vec::new(), 0);
-    loop {
-        let rest = &payload[line..];
-        let whole = command(payload, line);
-        let next = rest.iter().position(|b| *b == b'\n');
-        if next.is_none() && whole.is_none() {
-            let n = rest.len().min(PORT.len());
-            let begins = |verb: &&[u8]| rest[..n].eq_ignore_ascii_case(&verb[..n]);
-            return (found, n > 0 && [PORT, EPRT].iter().any(begins));
-        }
-        found.extend(whole);
-        match next {
-            Some(end) => line += end + 1,
-            None => return (found, false),
-        }
-    }
-}
-
-/// Puts texts in places of the payload and updates lengths and checksums; wrong checksums stay wrong. Returns whether there was
-/// memory for it.
-fn substitute(packet: &mut Packet, segment: &Segment, texts: &[(Range<usize>, Vec<u8>)]) -> Option<()> {
-    let start = usize::try_from(packet.network_offset()?).ok()?;
-    let old = packet.data().get(start..start + segment.payload.end)?;
-    let old_sum = sum(&old[segment.transport..]);
-    let mut payload = Vec::with_capacity(segment.payload.len() + MOST_GROWTH * texts.len());
-    let mut done = segment.payload.start;
-    for (place, text) in texts {
-        payload.extend_from_slice(&old[done..segment.payload.start + place.start]);
-        payload.extend_from_slice(text);
-        done = segment.payload.start + place.end;
-    }
-    payload.extend_from_slice(&old[done..]);
-    // What lies behind the datagram, a link's padding, goes.
-    let end = start + segment.payload.start + payload.len();
-    match end.checked_sub(packet.len()) {
-        Some(more) => drop(packet.put(more)?),
-        None => packet.trim(packet.len() - end),
-    }
-    let ip = &mut packet.data_mut()[start..];
-    ip[segment.payload.start..].copy_from_slice(&payload);
-    let field = |bytes: &[u8], at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-    let (old_len, len) = (field(ip, 2), ip.len() as u16);
-    let ip_sum = update16(field(ip, 10), old_len, len);
-    ip[2..4].copy_from_slice(&len.to_be_bytes());
-    ip[10..12].copy_from_slice(&ip_sum.to_be_bytes());
-    // The pseudo header's length is that of the segment (RFC 9293, section 3.1); both sums hold the old checksum.
-    let tcp = &mut ip[segment.transport..];
-    let tcp_sum = update16(update16(field(tcp, 16), old_sum, sum(tcp)), old_len, len);
-    tcp[16..18].copy_from_slice(&tcp_sum.to_be_bytes());
-    Some(())
-}
-
 impl FtpPortMapper {
     fn look(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Option<()> {
         let link = self.link.as_ref()?;
@@ -439,7 +253,7 @@ impl FtpPortMapper {
         let total = u16::from_be_bytes([bytes[2], bytes[3]]);
         // A fragment, or what a snapshot has cut: its checksum covers what is not here.
         let part = bytes[6] & 0x20 != 0 || usize::from(total) != segment.payload.end;
-        let (commands, split) = commands(&bytes[segment.payload.clone()]);
+        let (commands, split) = commands(&bytes[segment.payload.clone()], Speaker::Client);
         if part && (split || !commands.is_empty()) {
             self.counts.split += 1;
             return None;
@@ -651,52 +465,6 @@ mod tests {
             let run = Rig::text("i :: TestIn -> FTPPortMapper(rw, rw, 0) -> o0 :: TestOut; Idle -> rw :: TCPRewriter(keep 0 0) -> Discard;")
                 .packets(vec![packet(&hello)]).run();
             prop_assert_eq!(run.bytes("o0"), [hello]);
-        }
-    }
-
-    #[test]
-    fn finds_commands() {
-        let check = |payload: &str, want: &[(usize, &str, [u8; 4], u16)], split: bool| {
-            let (found, ends_within) = commands(payload.as_bytes());
-            let found: Vec<_> = found
-                .iter()
-                .map(|c| (c.line, &payload[c.argument.clone()], c.address.octets(), c.port))
-                .collect();
-            assert_eq!((found.as_slice(), ends_within), (want, split), "{payload:?}");
-        };
-        let one = [1, 2, 3, 4];
-        check("PORT 1,2,3,4,5,6\r\n", &[(0, "1,2,3,4,5,6", one, 0x506)], false);
-        check("port   001,2,3,4,5,255\nx", &[(0, "001,2,3,4,5,255", one, 0x5ff)], false);
-        check("NOOP\r\nPoRt 1,2,3,4,5,6\r", &[(6, "1,2,3,4,5,6", one, 0x506)], false);
-        check("PORT 1,2,3,4,5,6", &[], true);
-        check("NOOP\nPORT 1,2,3,4", &[], true);
-        check("EPRT |1|1.2.3.4|5|\r\n", &[(0, "|1|1.2.3.4|5|", one, 5)], false);
-        check("eprt   !1!1.2.3.4!65535!\nx", &[(0, "!1!1.2.3.4!65535!", one, 65535)], false);
-        check("NOOP\nEPRT |1|1.2.3", &[], true);
-        check("EP", &[], true);
-        check("NOOP\nPO", &[], true);
-        check("NOOP\nPASV", &[], false);
-        check("", &[], false);
-        for bad in [
-            "PORT 1,2,3,4,5,256",
-            "PORT 1,2,3,4,5",
-            "PORT 1,2,3,4,5,6,7",
-            "PORT 1,2,,4,5,6",
-            "PORT\t1,2,3,4,5,6",
-            "SPORT 1,2,3,4,5,6",
-            "PORT 1,2,3,4,5,6 ",
-            "PORT 1,2,3,4,5,0006",
-            "EPRT |1|1.2.3.4|0|",
-            "EPRT |1|1.2.3.4|65536|",
-            "EPRT |1|1.2.3.4|+5|",
-            "EPRT |2|1.2.3.4|5|",
-            "EPRT |1|1.2.3|5|",
-            "EPRT |1|1.2.3.4|5",
-            "EPRT |1|1.2.3.4!5|",
-            "EPRT 111.2.3.4151",
-            "EPRT",
-        ] {
-            check(&format!("{bad}\r\n"), &[], false);
         }
     }
 

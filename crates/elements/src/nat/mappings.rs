@@ -30,7 +30,7 @@ use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Hit, InsertError
 
 use super::kind::FlowKind;
 use super::pool::{Part, Pools};
-use super::stream::Stream;
+use nat::stream::Stream;
 
 /// What the lock of mappings is said to guard.
 pub(super) const MAPPINGS: &str = "the mappings";

@@ -22,9 +22,9 @@ mod patterns;
 mod pool;
 mod rewriter;
 mod round_robin_ip_mapper;
+mod segment;
 mod source_ip_hash_mapper;
 mod spec;
-mod stream;
 #[cfg(test)]
 mod tests;
 

@@ -39,6 +39,8 @@
 //! * `static INSIDE to OUTSIDE` translates addresses one by one, for all protocols.
 //! * `exempt SOURCE to DESTINATION` leaves packets alone.
 //! * `filter MODE` says who may send to a port: `endpoint-independent` (everyone, the default), `address-dependent` or `address-and-port-dependent`.
+//! * `alg ftp on|off`, default on: clients inside that say their address on a connection to port 21, and servers inside at port 21 that do, say an outside one, and are reached there (PORT, EPRT, and
+//!   the answers to PASV and EPSV). `alg tftp on|off`, default off: a server answers a client inside from another port. The filter may be any.
 //! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `udp` (5 min), `icmp` (1 min) or `other` (10 min). `sessions N`, at most 16777216, default 262144.
 //! * `log blocks` notes which host gets which block of ports and when it comes back, and, 16 times a second at most, which host finds no room. `log ports` notes each port as well,
 //!   and `log sessions` each session, too.
@@ -63,6 +65,7 @@
 //!   number, the time, and nine words, `-` for what there is not. They are what happened, protocol, inside address and port, outside address, first and last port, peer and its port. What happened is `given` or
 //!   `returned` for ports, `begun` or `ended` for sessions, or that there was no room: `host-limit`, `no-port` or `table-full`. The last 8,192 are kept.
 //! * `owner` read, with `PROTOCOL ADDRESS PORT` as parameter: the inside address and port that have an outside one, or nothing.
+//! * `algs` read: `ftp`, how many addresses in texts have been replaced, and how many were left because they are of another host or there was no port.
 //! * `nsessions`, `nmappings`, `capacity` read. `file` read: FILE.
 //! * `load` write: reads FILE again, or the file that is named. Sessions stay where the new statements allow them. If there is a mistake, the old statements stay.
 //! * `end` write: ends sessions: `all`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL INSIDE PORT PEER PORT`.
@@ -95,6 +98,7 @@ use sync::lock::{AdaptiveGuard, AdaptiveLock, How};
 use crate::tools::{Runs, place};
 
 mod views;
+pub(super) mod watched;
 
 use views::{end_those, reaped, some, statements, subscribers};
 
@@ -116,6 +120,7 @@ pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::de
         read "nsessions" => |me, cx| reaped(me.nat(), cx.now()).len();
         read "nmappings" => |me, cx| reaped(me.nat(), cx.now()).mappings();
         read "capacity" => |me| me.lock().policy().sessions;
+        read "algs" => |me| me.algs();
         read "file" => |me| &me.file;
         write "load" => |me, path: &str| me.load(path)()?;
         write "end" => |me, which: &str| end_those(me.nat(), which)?;
@@ -218,6 +223,12 @@ impl Translator {
         self.nat().lock()
     }
 
+    /// What has become of addresses in texts.
+    fn algs(&self) -> String {
+        let counts = self.lock().alg_counts();
+        format!("ftp {} {}", counts.ftp_rewritten, counts.ftp_left)
+    }
+
     /// Events from a number on.
     fn journal(&self, from: &str, now: Nanos, wall: Nanos) -> Result<String, HandlerError> {
         let from = place("journal", from)? as u64;
@@ -282,7 +293,7 @@ impl Translator {
     fn route(&self, outcome: Outcome, port: usize, packet: &mut Packet) -> Result<usize, Reason> {
         let cause = match outcome {
             Outcome::Unchanged => return Ok(port),
-            Outcome::Translated | Outcome::Hairpin(_) => {
+            Outcome::Translated | Outcome::Watched(_) | Outcome::Hairpin(_) => {
                 if let Outcome::Hairpin(number) = outcome {
                     packet.set_anno_u32(anno::SEQUENCE, number.wrapping_add(1));
                 }
@@ -381,6 +392,9 @@ impl Element for Translator {
                 Some(_) if is_translated => Outcome::Unchanged,
                 Some(ip) => nat.leaving(now, ip, ahead),
             };
+            if let Outcome::Watched(number) = outcome {
+                watched::edit(&mut nat, now, number, usize::from(port == 0), &mut packet);
+            }
             match self.route(outcome, port, &mut packet) {
                 Ok(output) => runs.push(cx, output, packet),
                 Err(reason) => cx.drop(reason, packet),

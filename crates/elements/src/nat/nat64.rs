@@ -180,7 +180,10 @@ impl Nat64 {
         nat.forget_idle(stand_in);
         match outcome? {
             Outcome::Drop(cause) => Err(nat44::reason(cause)),
-            _ => {
+            outcome => {
+                if let Outcome::Watched(number) = outcome {
+                    nat44::watched::edit(nat, cx.now(), number, 0, packet);
+                }
                 packet.set_dst_ip(made?.four[1]);
                 packet.set_anno_u32(anno::SEQUENCE, TRANSLATED);
                 Ok(NEW)

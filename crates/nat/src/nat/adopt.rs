@@ -61,7 +61,8 @@ impl Nat {
         let rank = |entry: &Entry, key: &FlowKey| !entry.track.is_settled(key.proto);
         let mut lost = 0;
         for late in [false, true] {
-            for (_, flow) in other.sessions.iter().filter(|(_, flow)| rank(flow.value, &flow.forward) == late)
+            for (id, flow) in
+                other.sessions.iter().filter(|(_, flow)| rank(flow.value, &flow.forward) == late)
             {
                 let outside = (flow.reply.dst, flow.reply.dport);
                 let source = match other.host(flow.forward.src) {
@@ -71,6 +72,10 @@ impl Nat {
                 let goes_on = source.and_then(|src| {
                     self.go_on(FlowKey { src, ..flow.forward }, outside, *flow.value, flow.expires_ns)
                 });
+                let streams = other.streams.get(&Nat::number(id)).cloned();
+                if let Some((id, streams)) = goes_on.zip(streams) {
+                    self.take_streams(Nat::number(id), streams);
+                }
                 if goes_on.is_none() {
                     lost += 1;
                     if notes == Log::Sessions {
@@ -89,7 +94,13 @@ impl Nat {
     }
 
     /// Enters a session that another one had.
-    fn go_on(&mut self, forward: FlowKey, outside: (u32, u16), entry: Entry, expires_ns: u64) -> Option<()> {
+    fn go_on(
+        &mut self,
+        forward: FlowKey,
+        outside: (u32, u16),
+        entry: Entry,
+        expires_ns: u64,
+    ) -> Option<FlowId> {
         let inside = (forward.src, forward.sport);
         let target = self.forwards.get(&(forward.proto, outside.0, outside.1));
         let is_of_forward = entry.mapping.is_none() && target.is_some_and(|target| *target == inside);
@@ -104,14 +115,16 @@ impl Nat {
             (false, false) => return None,
         };
         let reply = FlowKey { dst: outside.0, dport: outside.1, zone: super::OUTSIDE, ..forward.reversed() };
-        let made = self.sessions.insert(forward, reply, Entry { mapping, counts, ..entry }, expires_ns);
-        if made.is_err() {
+        let is_watched = self.is_watched(&forward);
+        let made =
+            self.sessions.insert(forward, reply, Entry { mapping, counts, is_watched, ..entry }, expires_ns);
+        let Ok(id) = made else {
             mapping.into_iter().for_each(|mapping| self.leave_mapping(mapping, false));
             self.subscribers.forget_idle(inside.0);
             return None;
-        }
+        };
         self.count(&forward, mapping, counts);
-        Some(())
+        Some(id)
     }
 
     /// Makes an account for an inside host that had one, if it is translated.

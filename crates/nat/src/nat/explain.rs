@@ -37,7 +37,7 @@ impl Nat {
         };
         match outcome {
             Outcome::Unchanged => "it is not translated".to_owned(),
-            Outcome::Translated | Outcome::Hairpin(_) => {
+            Outcome::Translated | Outcome::Watched(_) | Outcome::Hairpin(_) => {
                 let both = before.map(ends).into_iter().flatten().zip(after.map(ends).into_iter().flatten());
                 let changed = both.filter(|(before, after)| before != after);
                 let words: Vec<String> = changed

@@ -35,11 +35,14 @@ impl Nat {
         };
         let first = match again(self, ip, true) {
             Outcome::Drop(cause) => return Outcome::Drop(cause),
+            // Its text stays as it is.
+            Outcome::Watched(_) => Outcome::Translated,
             first => first,
         };
         let second = match again(self, ip, false) {
             Outcome::Drop(cause) => return Outcome::Drop(cause),
             Outcome::Unchanged => first,
+            Outcome::Watched(_) => Outcome::Translated,
             second => second,
         };
         let outward =

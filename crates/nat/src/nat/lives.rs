@@ -107,7 +107,8 @@ impl Nat {
         let reply = FlowKey { dst: outside.0, dport: outside.1, zone: OUTSIDE, ..forward.reversed() };
         let track = Track::default();
         let began_s = (now_ns / SECOND) as u32;
-        let entry = Entry { mapping, track, counts, packets: [0; 2], bytes: [0; 2], began_s };
+        let is_watched = self.is_watched(&forward);
+        let entry = Entry { mapping, track, counts, is_watched, packets: [0; 2], bytes: [0; 2], began_s };
         let idle = track.timeout(view.protocol, &self.policy.timeouts);
         // Two inside hosts may want the same: protocols without ports, and ports that are not translated.
         let id = self.sessions.insert(forward, reply, entry, now_ns + idle).map_err(|_| Cause::NoPort)?;
@@ -164,6 +165,9 @@ impl Nat {
     pub(super) fn take_out(&mut self, id: FlowId, waits: bool) {
         let Some(Flow { forward, reply, value, .. }) = self.sessions.remove(id) else { return };
         self.note_session(Change::Ends, &forward, (reply.dst, reply.dport));
+        if value.is_watched {
+            self.streams.remove(&Nat::number(id));
+        }
         if value.counts {
             self.subscribers.session(forward.src, -1);
         } else {

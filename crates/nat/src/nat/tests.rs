@@ -91,7 +91,7 @@ fn go(nat: &mut Nat, now: u64, ip: &mut [u8], leaving: bool) -> Outcome {
         assert_eq!((rehearsed, &copy[..]), (outcome, &*ip));
     }
     match outcome {
-        Outcome::Translated => check(ip),
+        Outcome::Translated | Outcome::Watched(_) => check(ip),
         Outcome::Unchanged => assert_eq!(before, ip),
         Outcome::Drop(_) => {}
         Outcome::Hairpin(_) => panic!("hairpins are not split"),

@@ -267,3 +267,126 @@ fn a_batch_is_translated_as_its_packets_are() {
         "{one:?}"
     );
 }
+
+/// A segment with text, of a connection between two ends.
+fn segment(paint: u8, from: (&str, u16), to: (&str, u16), [seq, ack]: [u32; 2], text: &str) -> Packet {
+    let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let tail = if hex.is_empty() { String::new() } else { format!(" / hex {hex}") };
+    let ((a, p), (b, q)) = (from, to);
+    packet(paint, &format!("ip {a} to {b} / tcp {p} to {q} flags AP seq {seq} ack {ack}{tail}"))
+}
+
+/// The text of a segment, with its sequence and acknowledgement numbers; its checksums must be right.
+fn text_of(bytes: &[u8]) -> (u32, u32, String) {
+    let address = |at: usize| Ipv4Addr::from(*bytes[at..].first_chunk::<4>().unwrap());
+    assert!(wire::checksum::header20_ok(bytes.first_chunk().unwrap()));
+    assert!(wire::checksum::transport_v4_ok(address(12), address(16), wire::Protocol::TCP, &bytes[20..]));
+    let word = |at: usize| u32::from_be_bytes(*bytes[at..].first_chunk().unwrap());
+    (word(24), word(28), String::from_utf8(bytes[40..].to_vec()).unwrap())
+}
+
+/// One packet through input `name`: what leaves by the output of the same number.
+fn through(run: Run, name: &str, packet: Packet) -> (Run, Vec<u8>) {
+    run.give(name, vec![packet]);
+    let run = run.again();
+    let out = run.bytes(if name == "i0" { "o0" } else { "o1" }).pop().unwrap_or_default();
+    (run, out)
+}
+
+const CLIENT: (&str, u16) = ("10.0.1.2", 4000);
+const FTP: (&str, u16) = ("203.0.113.1", 21);
+
+#[test]
+fn an_ftp_client_says_an_outside_address() {
+    let files = Temp::new();
+    for filter in ["endpoint-independent", "address-and-port-dependent"] {
+        let statements = format!("translate 10.0.1.0/24 to 192.0.2.1\nfilter {filter}\nlog ports");
+        let run = Rig::text(&text(&files.file("nat", &statements), "")).ready();
+        let said = "PORT 10,0,1,2,3,9\r\n";
+        let (run, out) = through(run, "i1", segment(2, CLIENT, FTP, [100, 0], said));
+        let control = port(&ends(&out));
+        let (seq, _, said) = text_of(&out);
+        let numbers: Vec<u16> = said[5..].trim().split(',').map(|n| n.parse().unwrap()).collect();
+        assert_eq!((seq, &numbers[..4]), (100, &[192, 0, 2, 1][..]), "{said}");
+        let data = numbers[4] << 8 | numbers[5];
+        let growth = said.len() as u32 - 19;
+        // Sent again it says the same; what follows has moved, and so have acknowledgements.
+        let (run, out) = through(run, "i1", segment(2, CLIENT, FTP, [100, 0], "PORT 10,0,1,2,3,9\r\n"));
+        assert_eq!(text_of(&out).2, said);
+        let (run, out) = through(run, "i1", segment(2, CLIENT, FTP, [119, 50], "NLST\r\n"));
+        assert_eq!(text_of(&out), (119 + growth, 50, "NLST\r\n".to_owned()));
+        let answer = segment(1, FTP, ("192.0.2.1", control), [50, 119 + growth], "200 ok\r\n");
+        let (run, out) = through(run, "i0", answer);
+        assert_eq!(text_of(&out), (50, 119, "200 ok\r\n".to_owned()));
+        // The server connects from any port; others only if the filter lets them in.
+        let syn = |from: &str| packet(1, &format!("ip {from} to 192.0.2.1 / tcp 20 to {data} flags S"));
+        let (run, out) = through(run, "i0", syn("203.0.113.1"));
+        assert_eq!(ends(&out), "203.0.113.1:20 10.0.1.2:777");
+        let (run, out) = through(run, "i0", syn("203.0.113.9"));
+        assert_eq!(out.is_empty(), filter != "endpoint-independent");
+        // An address of another host stays.
+        let other = segment(2, CLIENT, FTP, [125, 58], "PORT 10,0,1,3,3,9\r\n");
+        let (mut run, out) = through(run, "i1", other);
+        assert_eq!(text_of(&out), (125 + growth, 58, "PORT 10,0,1,3,3,9\r\n".to_owned()));
+        assert_eq!(run.read("nat.algs"), "ftp 2 1");
+    }
+    let off = files.file("nat", "translate 10.0.1.0/24 to 192.0.2.1\nalg ftp off");
+    let said = "PORT 10,0,1,2,3,9\r\n";
+    let run = Rig::text(&text(&off, "")).ready();
+    let (_, out) = through(run, "i1", segment(2, CLIENT, FTP, [100, 0], said));
+    assert_eq!(text_of(&out).2, said);
+}
+
+#[test]
+fn an_ftp_server_answers_with_an_outside_address() {
+    let files = Temp::new();
+    let statements = "translate 10.0.1.0/24 to 192.0.2.1\nforward tcp 2121 to 10.0.1.20 port 21";
+    let run = Rig::text(&text(&files.file("nat", statements), "")).ready();
+    let (client, server) = (("203.0.113.1", 4000), ("10.0.1.20", 21));
+    let (run, out) = through(run, "i0", segment(1, client, ("192.0.2.1", 2121), [7, 1], "PASV\r\n"));
+    assert_eq!(text_of(&out).2, "PASV\r\n");
+    let answer = "227 Entering Passive Mode (10,0,1,20,3,9).\r\n";
+    let (run, out) = through(run, "i1", segment(2, server, client, [100, 13], answer));
+    let (_, _, said) = text_of(&out);
+    let inner = said.strip_prefix("227 Entering Passive Mode (192,0,2,1,").unwrap();
+    let numbers: Vec<u16> =
+        inner.strip_suffix(").\r\n").unwrap().split(',').map(|n| n.parse().unwrap()).collect();
+    let data = numbers[0] << 8 | numbers[1];
+    let syn = packet(1, &format!("ip 203.0.113.1 to 192.0.2.1 / tcp 5 to {data} flags S"));
+    let (run, out) = through(run, "i0", syn);
+    assert_eq!(ends(&out), "203.0.113.1:5 10.0.1.20:777");
+    let answer = "229 Entering Extended Passive Mode (|||777|)\r\n";
+    let (_, out) = through(run, "i1", segment(2, server, client, [144, 19], answer));
+    assert_eq!(text_of(&out).2, format!("229 Entering Extended Passive Mode (|||{data}|)\r\n"));
+}
+
+#[test]
+fn a_tftp_server_answers_from_another_port() {
+    let files = Temp::new();
+    for (alg, passes) in [("on", true), ("off", false)] {
+        let statements =
+            format!("translate 10.0.1.0/24 to 192.0.2.1\nfilter address-and-port-dependent\nalg tftp {alg}");
+        let run = Rig::text(&text(&files.file("nat", &statements), "")).ready();
+        let (run, out) = through(run, "i1", packet(2, "ip 10.0.1.2 to 203.0.113.1 / udp 1000 to 69"));
+        let outside = port(&ends(&out));
+        let answer = packet(1, &format!("ip 203.0.113.1 to 192.0.2.1 / udp 3333 to {outside}"));
+        let (_, out) = through(run, "i0", answer);
+        assert_eq!(!out.is_empty(), passes);
+    }
+}
+
+#[test]
+fn texts_go_on_after_other_statements() {
+    let files = Temp::new();
+    let file = files.file("nat", "translate 10.0.1.0/24 to 192.0.2.1");
+    let run = Rig::text(&text(&file, "")).ready();
+    let said = "EPRT |1|10.0.1.2|777|\r\n";
+    let (mut run, out) = through(run, "i1", segment(2, CLIENT, FTP, [100, 0], said));
+    let (_, _, said) = text_of(&out);
+    assert!(said.starts_with("EPRT |1|192.0.2.1|"), "{said}");
+    let growth = said.len() as u32 - 23;
+    std::fs::write(&file, "translate 10.0.1.0/24 to 192.0.2.1, 192.0.2.2").unwrap();
+    run.write("nat.load", "").unwrap();
+    let (_, out) = through(run, "i1", segment(2, CLIENT, FTP, [123, 50], "NLST\r\n"));
+    assert_eq!(text_of(&out).0, 123u32.wrapping_add(growth));
+}

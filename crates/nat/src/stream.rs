@@ -35,7 +35,7 @@ struct Edit {
 
 /// One direction of a connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stream {
+pub struct Stream {
     /// What numbers before the first edit are off by.
     base: u32,
     edits: VecDeque<Edit>,
@@ -115,7 +115,7 @@ fn set_word(bytes: &mut [u8], at: usize, value: u32) {
 }
 
 /// Moves the numbers in a segment of `streams[side]` and updates its checksum.
-pub(super) fn shift(streams: &mut [Stream; 2], side: usize, segment: &mut [u8]) -> Option<()> {
+pub fn shift(streams: &mut [Stream; 2], side: usize, segment: &mut [u8]) -> Option<()> {
     let header = usize::from(*segment.get(12)? >> 4) * 4;
     let header = segment.get_mut(..header).filter(|h| h.len() >= 20)?;
     let old = sum(header);
