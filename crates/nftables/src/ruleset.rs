@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The objects of a listing: tables, chains, rules, sets and maps.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use crate::{Place, Refused};
+
+/// Rules at most.
+const RULES_MAX: usize = 1 << 18;
+
+/// A family and the name of a table in it.
+pub(crate) type Table = (String, String);
+
+/// A rule of a listing.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) place: Place,
+    pub(crate) comment: Option<String>,
+    pub(crate) statements: Vec<Value>,
+}
+
+/// Where packets meet a base chain.
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    pub(crate) kind: String,
+    pub(crate) hook: String,
+    pub(crate) priority: i64,
+    /// Whether its policy is drop.
+    pub(crate) drops: bool,
+}
+
+/// A chain with its rules.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) table: Table,
+    pub(crate) name: String,
+    pub(crate) handle: Option<u64>,
+    pub(crate) base: Option<Base>,
+    pub(crate) rules: Vec<Rule>,
+}
+
+/// A set or a map.
+#[derive(Debug)]
+pub(crate) struct Set {
+    pub(crate) name: String,
+    pub(crate) table: Table,
+    pub(crate) elements: Vec<Value>,
+    /// Packets or time add and remove elements.
+    pub(crate) changes: bool,
+}
+
+/// A listing.
+#[derive(Debug, Default)]
+pub(crate) struct Ruleset {
+    chains: Vec<Chain>,
+    names: HashMap<(Table, String), usize>,
+    sets: HashMap<(Table, String), Set>,
+    /// Limits with a name.
+    limits: HashMap<(Table, String), Value>,
+    /// Tables that are switched off.
+    pub(crate) dormant: Vec<Table>,
+}
+
+fn text(object: &Value, key: &str) -> String {
+    object[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// Whether a flag is given, alone or in a list.
+pub(crate) fn has_flag(flags: &Value, flag: &str) -> bool {
+    flags == flag || flags.as_array().is_some_and(|all| all.iter().any(|one| one == flag))
+}
+
+impl Ruleset {
+    /// Reads the output of `nft -j list ruleset`.
+    pub(crate) fn read(text: &str) -> Result<Ruleset, Refused> {
+        let whole: Value = serde_json::from_str(text).map_err(|why| Refused::NotJson(why.to_string()))?;
+        let Some(objects) = whole["nftables"].as_array() else { return Err(Refused::NotARuleset) };
+        let mut ruleset = Ruleset::default();
+        for object in objects {
+            let Some((kind, object)) = object.as_object().and_then(|object| object.iter().next()) else {
+                return Err(Refused::NotARuleset);
+            };
+            ruleset.add(kind, object)?;
+        }
+        ruleset.mark_changing();
+        Ok(ruleset)
+    }
+
+    fn add(&mut self, kind: &str, object: &Value) -> Result<(), Refused> {
+        let table = (text(object, "family"), text(object, "table"));
+        match kind {
+            "metainfo" => {
+                if let Some(version) = object["json_schema_version"].as_u64().filter(|version| *version > 1) {
+                    return Err(Refused::Version(version));
+                }
+            }
+            "table" if has_flag(&object["flags"], "dormant") => {
+                self.dormant.push((table.0, text(object, "name")));
+            }
+            "chain" => self.chain(table, object),
+            "rule" => self.rule(table, object)?,
+            "set" | "map" => {
+                let name = text(object, "name");
+                let elements = object["elem"].as_array().cloned().unwrap_or_default();
+                let has_times = elements.iter().any(|one| !one["elem"]["timeout"].is_null());
+                let flags = &object["flags"];
+                let changes = has_flag(flags, "dynamic") || has_flag(flags, "timeout") || has_times;
+                let set = Set { name: name.clone(), table: table.clone(), elements, changes };
+                self.sets.insert((table, name), set);
+            }
+            "limit" => {
+                self.limits.insert((table, text(object, "name")), object.clone());
+            }
+            // Command lists of `nft -j -f` are no listing.
+            "add" | "insert" | "delete" | "replace" | "flush" => return Err(Refused::Commands),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn chain(&mut self, table: Table, object: &Value) {
+        let base = object["hook"].as_str().map(|hook| Base {
+            kind: text(object, "type"),
+            hook: hook.to_owned(),
+            priority: object["prio"].as_i64().unwrap_or(0),
+            drops: object["policy"] == "drop",
+        });
+        let name = text(object, "name");
+        self.names.insert((table.clone(), name.clone()), self.chains.len());
+        let handle = object["handle"].as_u64();
+        self.chains.push(Chain { table, name, handle, base, rules: Vec::new() });
+    }
+
+    fn rule(&mut self, table: Table, object: &Value) -> Result<(), Refused> {
+        let name = text(object, "chain");
+        let Some(chain) = self.names.get(&(table.clone(), name.clone())) else {
+            return Err(Refused::NoChain { table: table.1, chain: name });
+        };
+        let rules = &mut self.chains[*chain].rules;
+        if rules.len() >= RULES_MAX {
+            return Err(Refused::TooMany { what: "rules", most: RULES_MAX });
+        }
+        let (family, table) = table;
+        rules.push(Rule {
+            place: Place { family, table, chain: name, handle: object["handle"].as_u64() },
+            comment: object["comment"].as_str().map(str::to_owned),
+            statements: match &object["expr"] {
+                Value::Array(statements) => statements.clone(),
+                other => vec![other.clone()],
+            },
+        });
+        Ok(())
+    }
+
+    /// Listings of older versions do not say that a set is dynamic, but rules add elements to it.
+    fn mark_changing(&mut self) {
+        let mut changed = HashSet::new();
+        for chain in &self.chains {
+            for statement in chain.rules.iter().flat_map(|rule| &rule.statements) {
+                let named = [&statement["set"]["set"], &statement["map"]["map"]];
+                for name in named.into_iter().filter_map(|name| name.as_str()?.strip_prefix('@')) {
+                    changed.insert((chain.table.clone(), name.to_owned()));
+                }
+            }
+        }
+        for key in changed {
+            if let Some(set) = self.sets.get_mut(&key) {
+                set.changes = true;
+            }
+        }
+    }
+
+    /// All chains.
+    pub(crate) fn chains(&self) -> &[Chain] {
+        &self.chains
+    }
+
+    /// A chain by name.
+    pub(crate) fn named(&self, table: &Table, name: &str) -> Option<&Chain> {
+        self.names.get(&(table.clone(), name.to_owned())).map(|chain| &self.chains[*chain])
+    }
+
+    /// A set or a map by name.
+    pub(crate) fn set(&self, table: &Table, name: &str) -> Option<&Set> {
+        self.sets.get(&(table.clone(), name.to_owned()))
+    }
+
+    /// A limit by name.
+    pub(crate) fn limit(&self, table: &Table, name: &str) -> Option<&Value> {
+        self.limits.get(&(table.clone(), name.to_owned()))
+    }
+
+    /// Base chains at a hook that are in use, in the order in which packets meet them.
+    pub(crate) fn at(&self, hook: &str, kinds: &[&str]) -> Vec<&Chain> {
+        let is_there = |base: &Base| base.hook == hook && kinds.contains(&base.kind.as_str());
+        let mut found: Vec<&Chain> = self
+            .chains
+            .iter()
+            .filter(|chain| ["ip", "ip6", "inet"].contains(&chain.table.0.as_str()))
+            .filter(|chain| chain.base.as_ref().is_some_and(is_there) && !self.dormant.contains(&chain.table))
+            .collect();
+        found.sort_by_key(|chain| chain.base.as_ref().map(|base| base.priority));
+        found
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a rule is read: which packets meet it, and which names it may use.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use crate::ruleset::{Chain, Ruleset, Set, Table};
+
+/// Links that a file may name: a zone for each, and room for one more.
+const LINKS_MAX: usize = 249;
+/// Stands for all links that no rule names.
+pub(crate) const OTHERS: u128 = u16::MAX as u128;
+
+/// The links that rules name, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Links(RefCell<Vec<String>>);
+
+impl Links {
+    /// The number of a link. There is none if a rule file cannot say the name, or has no room.
+    pub(crate) fn number(&self, name: &str) -> Option<u128> {
+        let mut all = self.0.borrow_mut();
+        if let Some(at) = all.iter().position(|other| other == name) {
+            return Some(at as u128);
+        }
+        let is_sound = |c: char| !c.is_whitespace() && !c.is_control() && !"#\",\\*".contains(c);
+        if all.len() >= LINKS_MAX || name.is_empty() || !name.chars().all(is_sound) {
+            return None;
+        }
+        all.push(name.to_owned());
+        Some(all.len() as u128 - 1)
+    }
+
+    /// The links whose names begin with a text.
+    pub(crate) fn beginning(&self, with: &str) -> Vec<u128> {
+        let all = self.0.borrow();
+        (0..).zip(all.iter()).filter(|(_, name)| name.starts_with(with)).map(|(n, _)| n).collect()
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.0.borrow().clone()
+    }
+}
+
+/// Which packets a part of the file is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    /// From the router itself.
+    Out,
+    /// To the router itself.
+    In,
+    /// Through the router.
+    Through,
+}
+
+impl Section {
+    /// The hooks that these packets meet, in order.
+    pub(crate) fn hooks(self) -> &'static [&'static str] {
+        match self {
+            Section::Out => &["output", "postrouting"],
+            Section::In => &["prerouting", "input"],
+            Section::Through => &["prerouting", "forward", "postrouting"],
+        }
+    }
+}
+
+/// What connection tracking says of the packets that are asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    New,
+    Established,
+    Related,
+}
+
+impl State {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            State::New => "new",
+            State::Established => "established",
+            State::Related => "related",
+        }
+    }
+}
+
+/// Where a rule is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope<'a> {
+    pub(crate) ruleset: &'a Ruleset,
+    pub(crate) links: &'a Links,
+    pub(crate) table: Rc<Table>,
+    pub(crate) state: State,
+    /// Whether the links by which packets come and go are known.
+    pub(crate) knows: [bool; 2],
+    /// Whether source and destination are others than in the file, because of address translation.
+    pub(crate) translated: [bool; 2],
+}
+
+impl<'a> Scope<'a> {
+    /// That of a base chain.
+    pub(crate) fn of(ruleset: &'a Ruleset, links: &'a Links, base: &Chain, section: Section, state: State) -> Scope<'a> {
+        let (hook, priority) = base.base.as_ref().map_or(("", 0), |base| (base.hook.as_str(), base.priority));
+        let has_nat = |at: &str| !ruleset.at(at, &["nat"]).is_empty();
+        Scope {
+            ruleset,
+            links,
+            table: Rc::new(base.table.clone()),
+            state,
+            knows: [section != Section::Out, section != Section::In && hook != "prerouting"],
+            translated: [
+                hook == "postrouting" && priority > 100 && has_nat("postrouting"),
+                hook == "prerouting" && priority < -100 && has_nat("prerouting"),
+            ],
+        }
+    }
+
+    /// The set or map that a word with `@` names.
+    pub(crate) fn set(&self, value: &Value) -> Option<Result<&'a Set, String>> {
+        let name = value.as_str()?.strip_prefix('@')?;
+        Some(match self.ruleset.set(&self.table, name) {
+            None => Err(format!("there is no set '{name}'")),
+            Some(set) if set.changes => {
+                Err(format!("packets or time change the elements of set '{name}'"))
+            }
+            Some(set) => Ok(set),
+        })
+    }
+
+    /// The elements of a set with or without a name; a single value is its own element.
+    pub(crate) fn elements(&self, value: &'a Value) -> Result<&'a [Value], String> {
+        match self.set(value) {
+            Some(set) => set.map(|set| &set.elements[..]),
+            None => Ok(value["set"].as_array().map_or(std::slice::from_ref(value), Vec::as_slice)),
+        }
+    }
+}
