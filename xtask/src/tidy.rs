@@ -83,6 +83,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("firewall", &["lang", "rulefile", "tables", "wire"]),
     ("nat", &["lang", "rulefile", "tables", "wire"]),
     ("ipfix", &[]),
+    ("nftables", &["firewall", "nat", "rulefile"]),
     ("rulefile", &["lang"]),
     (
         "controller",
@@ -191,6 +192,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "labs",
             "lang",
             "nat",
+            "nftables",
             "observe",
             "packet",
             "planes",

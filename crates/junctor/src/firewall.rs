@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor firewall`: rule files, and the firewall of a running router.
 
+mod import;
+
 use std::path::PathBuf;
 
 use client::{Client, Failure};
@@ -56,6 +58,7 @@ The packet is written as in 'junctor trace --packet'. The exit status is 0 if it
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         packet: Vec<String>,
     },
+    Import(import::Args),
     /// Show the rules of a running router's firewall, with counters.
     #[command(after_help = "Examples:
   junctor firewall show
@@ -98,6 +101,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     match &args.what {
         What::Check { file, json } => check(file, *json),
         What::Test { file, from, to, json, packet } => test(file, [from, to], *json, &packet.join(" ")),
+        What::Import(args) => import::main(args),
         What::Show { of } => done(show(of)),
         What::Load { file, revalidate, of } => done(load(file.as_ref(), *revalidate, of)),
         What::Log { follow, of } => done(log(*follow, of)),

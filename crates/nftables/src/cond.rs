@@ -72,11 +72,7 @@ impl Numbers {
 }
 
 /// Whether something of both is there, and what: a missing one asks for nothing.
-fn both<T: Clone>(
-    a: &Option<T>,
-    b: &Option<T>,
-    and: impl FnOnce(&T, &T) -> Option<T>,
-) -> Option<Option<T>> {
+fn both<T: Clone>(a: &Option<T>, b: &Option<T>, and: impl FnOnce(&T, &T) -> Option<T>) -> Option<Option<T>> {
     match (a, b) {
         (Some(a), Some(b)) => and(a, b).map(Some),
         (one, None) | (None, one) => Some(one.clone()),
@@ -230,7 +226,9 @@ mod tests {
     fn conditions_meet() {
         let both = side(1, 9).and(&side(5, 20)).unwrap();
         assert_eq!(both, side(5, 9));
-        assert!(both.is_within(&side(1, 9)) && !side(1, 9).is_within(&both) && both.is_within(&Cond::default()));
+        assert!(
+            both.is_within(&side(1, 9)) && !side(1, 9).is_within(&both) && both.is_within(&Cond::default())
+        );
         assert_eq!(side(1, 2).and(&side(3, 4)), None);
         assert_eq!(Cond::of_family(Family::Six).and(&Cond::of_protocols(&[ICMP])), None);
         let left = Cond::of_family(Family::Six).and(&Cond::of_protocols(&[ICMP, TCP])).unwrap();

@@ -112,7 +112,7 @@ pub struct Imported {
     pub nat: Option<String>,
     /// What is missing or different.
     pub findings: Vec<Finding>,
-    /// For each rule of [`Imported::rules`] its line, and the rule or the chain's policy that it comes from.
+    /// For each rule of [`Imported::rules`] and its default: the line, and the rule or the chain's policy that it comes from.
     pub origins: Vec<(u32, Place)>,
 }
 
@@ -126,7 +126,9 @@ pub enum Refused {
     #[error("JSON without a list of objects under \"nftables\"; give the output of `nft -j list ruleset`")]
     NotARuleset,
     /// It is a list of commands.
-    #[error("a list of commands, not a listing; load it with `nft -j -f`, then give the output of `nft -j list ruleset`")]
+    #[error(
+        "a list of commands, not a listing; load it with `nft -j -f`, then give the output of `nft -j list ruleset`"
+    )]
     Commands,
     /// Its schema is newer.
     #[error("JSON schema version {0}; version 1 is known")]
@@ -352,7 +354,7 @@ fn rules_text(
             let Some(one) = written.get(at) else { break };
             let is_rest = at + 1 == last && one.cond.is_all() && section == Section::Through;
             if is_rest && one.cond.log.is_none() {
-                file.line(&format!("# {}: {}\ndefault {}", one.from.place, one.from.text, one.action));
+                file.default(one);
                 has_default = true;
             } else {
                 put(&mut file, one, findings);
@@ -377,10 +379,14 @@ fn put(file: &mut write::File, one: &Written, findings: &mut Vec<Finding>) {
 
 /// The first lines.
 fn head(findings: &[Finding]) -> String {
-    let mut text = "# Firewall rules, imported from nftables. Each follows the rule that it comes from.\n".to_owned();
+    let mut text =
+        "# Firewall rules, imported from nftables. Each follows the rule that it comes from.\n".to_owned();
     let wider: Vec<&Finding> = findings.iter().filter(|finding| finding.effect == Effect::Wider).collect();
     if !findings.is_empty() {
-        text += &format!("# {} findings. NARROWER: fewer packets pass than in nftables. WIDER: more do.\n", findings.len());
+        text += &format!(
+            "# {} findings. NARROWER: fewer packets pass than in nftables. WIDER: more do.\n",
+            findings.len()
+        );
     }
     if !wider.is_empty() {
         text += &format!("# WARNING: {} of them let packets pass that nftables refused:\n", wider.len());
@@ -407,4 +413,3 @@ impl Imported {
         self.findings.is_empty()
     }
 }
-

@@ -92,6 +92,15 @@ fn flags(value: &Value) -> Option<u8> {
     }
 }
 
+/// Two matches of ports that nft has put together: 32 bits from the start of the transport header.
+fn both_ports(left: &Value, op: &str, right: &Value) -> Option<Cond> {
+    let raw = &left["payload"];
+    let is_both = raw["base"] == "th" && raw["offset"] == 0 && raw["len"] == 32 && op == "==";
+    let both = right.as_u64().and_then(|both| u32::try_from(both).ok()).filter(|_| is_both)?;
+    let ports = [both >> 16, both & 0xffff].map(|port| Some(Numbers::new(Ranges::one(port.into()))));
+    Some(Cond { ports, ..Cond::default() })
+}
+
 fn payload(protocol: &str, field: &str) -> (Field, Cond) {
     let of = Cond::of_protocols;
     match (protocol, field) {
@@ -202,6 +211,9 @@ impl<'a> Scope<'a> {
     }
 
     fn single(&self, left: &'a Value, op: &str, right: &'a Value) -> Vec<Cond> {
+        if let Some(both) = both_ports(left, op, right) {
+            return vec![both];
+        }
         let (field, implied) = field(left);
         let unsaid = |implied: Cond, why: Option<String>| {
             let why = why.unwrap_or_else(|| self.unsaid(left, op, right));
@@ -227,7 +239,10 @@ impl<'a> Scope<'a> {
                 return unsaid(implied, Some(why.to_owned()));
             }
             Field::Address(n, _) | Field::Port(n) if self.translated[n] => {
-                return unsaid(implied, Some("it sees packets before or after address translation".to_owned()));
+                return unsaid(
+                    implied,
+                    Some("it sees packets before or after address translation".to_owned()),
+                );
             }
             ref numbers => self.numbers(numbers, op, right),
         };
@@ -270,7 +285,13 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn ranges(&self, op: &str, right: &'a Value, most: u128, leaf: Leaf<'_>) -> Result<Numbers, Option<String>> {
+    fn ranges(
+        &self,
+        op: &str,
+        right: &'a Value,
+        most: u128,
+        leaf: Leaf<'_>,
+    ) -> Result<Numbers, Option<String>> {
         let elements = self.elements(right).map_err(Some)?;
         let found: Option<Vec<_>> = elements.iter().map(|element| leaf(bare(element))).collect();
         let written = Ranges::new(found.ok_or(None)?);

@@ -181,7 +181,11 @@ impl<'a> Reader<'a, '_> {
         let is_for_most = Cond { protocols: both.protocols, ..Cond::default() }
             .is_within(&Cond { protocols: cond.protocols.clone(), ..Cond::default() });
         if !is_plain || !is_for_most {
-            return self.leave(origin, Effect::Narrower, "a translation is for all packets of its inside addresses");
+            return self.leave(
+                origin,
+                Effect::Narrower,
+                "a translation is for all packets of its inside addresses",
+            );
         }
         let outside = match self.outside(key, value) {
             Ok(outside) => outside,
@@ -190,7 +194,10 @@ impl<'a> Reader<'a, '_> {
         let inside = match (&cond.sides[0], &self.options.inside) {
             (Some(inside), _) => inside.clone(),
             (None, Some(inside)) => Numbers::new(Ranges::new(
-                inside.iter().filter_map(|text| addresses(&Value::from(text.as_str()), Family::Four)).collect(),
+                inside
+                    .iter()
+                    .filter_map(|text| addresses(&Value::from(text.as_str()), Family::Four))
+                    .collect(),
             )),
             (None, None) => {
                 let why = "it is for all addresses: say which are inside with --inside";
@@ -244,14 +251,19 @@ impl<'a> Reader<'a, '_> {
     /// Packets that earlier rules leave alone.
     fn exempt(&mut self, cond: &Cond, origin: &Rc<Origin>) {
         let hook = |chain: &Chain| chain.base.as_ref().is_some_and(|base| base.hook == "postrouting");
-        let is_post = self.scope.ruleset.at("postrouting", &["nat"]).iter().any(|chain| {
-            hook(chain) && chain.name == origin.place.chain && chain.table == *self.scope.table
-        });
+        let is_post =
+            self.scope.ruleset.at("postrouting", &["nat"]).iter().any(|chain| {
+                hook(chain) && chain.name == origin.place.chain && chain.table == *self.scope.table
+            });
         let is_plain = cond.ports == [None, None] && cond.protocols.is_none() && cond.icmp == [None, None];
         let (Some(from), Some(to), true, true) = (&cond.sides[0], &cond.sides[1], is_post, is_plain) else {
             let only_links = is_plain && cond.sides == [None, None];
             let effect = if only_links { Effect::Same } else { Effect::Wider };
-            return self.leave(origin, effect, if only_links { LINKS } else { "only packets of addresses to others are exempt" });
+            return self.leave(
+                origin,
+                effect,
+                if only_links { LINKS } else { "only packets of addresses to others are exempt" },
+            );
         };
         if self.out.translated.iter().any(|inside| !inside.ranges.and(&from.ranges).is_empty()) {
             let why = "an earlier rule translates these packets; `exempt` would hold for them, too";
@@ -329,9 +341,10 @@ impl<'a> Reader<'a, '_> {
         origin: &Rc<Origin>,
     ) {
         let usual = Cond::of_protocols(&[TCP, UDP]);
-        let protocols = cond.protocols.as_ref().filter(|all| {
-            usual.protocols.as_ref().is_some_and(|usual| all.ranges.is_within(&usual.ranges))
-        });
+        let protocols = cond
+            .protocols
+            .as_ref()
+            .filter(|all| usual.protocols.as_ref().is_some_and(|usual| all.ranges.is_within(&usual.ranges)));
         let (Some(protocols), Some(ports)) = (protocols, &cond.ports[1]) else {
             return self.leave(origin, Effect::Narrower, "a forward is for ports of TCP or UDP");
         };
@@ -339,7 +352,13 @@ impl<'a> Reader<'a, '_> {
             Value::Null => None,
             other => match other.as_u64().and_then(|port| u16::try_from(port).ok()) {
                 Some(port) => Some(port),
-                None => return self.leave(origin, Effect::Narrower, "a forward leads to one port, or to the same ones"),
+                None => {
+                    return self.leave(
+                        origin,
+                        Effect::Narrower,
+                        "a forward leads to one port, or to the same ones",
+                    );
+                }
             },
         };
         if fixed.is_some() && ports.ranges.count(PORTS_MAX + 1) > PORTS_MAX {
@@ -389,7 +408,9 @@ pub(crate) fn write(translated: &mut Translated) -> String {
         for fault in &reading.diagnostics {
             let start = fault.span.map_or(0, |span| span.start as usize);
             let at = reading.sources.text(0)[..start].matches('\n').count();
-            wrong.entry(at).or_insert_with(|| format!("{}: {}", fault.message, fault.help.clone().unwrap_or_default()));
+            wrong
+                .entry(at)
+                .or_insert_with(|| format!("{}: {}", fault.message, fault.help.clone().unwrap_or_default()));
         }
     }
     let mut text = String::new();

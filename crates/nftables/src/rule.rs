@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::cond::{Cond, Limit};
+use crate::cond::{Cond, Family, Limit, TCP};
 use crate::matching::{CASES_MAX, bare, meet, with_ports};
 use crate::ruleset::Rule;
 use crate::scope::Scope;
@@ -86,6 +86,16 @@ fn answer(reject: &Value) -> &'static str {
     }
 }
 
+/// The packets that a reject of this type is for: a listing leaves out a match that says the same.
+fn answerable(key: &str, reject: &Value) -> Cond {
+    match reject["type"].as_str().filter(|_| key == "reject") {
+        Some("icmp") => Cond::of_family(Family::Four),
+        Some("icmpv6") => Cond::of_family(Family::Six),
+        Some("tcp reset") => Cond::of_protocols(&[TCP]),
+        _ => Cond::default(),
+    }
+}
+
 /// A limit as rule files write it, if they can.
 fn limit(value: &Value) -> Option<Limit> {
     let is_packets = |unit: &Value| unit.is_null() || unit == "packets";
@@ -99,8 +109,11 @@ fn limit(value: &Value) -> Option<Limit> {
     };
     // The kernel has five packets of room where a rule does not say.
     let burst = value["burst"].as_u64().map_or(Some(5), |burst| u32::try_from(burst).ok())?;
-    (is_packets(&value["rate_unit"]) && is_packets(&value["burst_unit"]))
-        .then_some(Limit { number, per, burst: burst.max(1) })
+    (is_packets(&value["rate_unit"]) && is_packets(&value["burst_unit"])).then_some(Limit {
+        number,
+        per,
+        burst: burst.max(1),
+    })
 }
 
 impl<'a> Scope<'a> {
@@ -151,7 +164,10 @@ impl<'a> Scope<'a> {
                     parsed.left_out.push(text::rule(std::slice::from_ref(statement)));
                 }
                 key => match verdict(key, value) {
-                    Some(found) => decided = Some(found),
+                    Some(found) => {
+                        conds = meet(&conds, &[answerable(key, value)]);
+                        decided = Some(found);
+                    }
                     None => conds = meet(&conds, &[unsaid()]),
                 },
             }
@@ -236,8 +252,8 @@ fn per_source(key: &str, value: &Value) -> Option<Cond> {
     let most = count["val"].as_u64().and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0)?;
     let field = &bare(element)["payload"];
     let family = match (field["protocol"].as_str()?, field["field"].as_str()?) {
-        ("ip", "saddr") => crate::cond::Family::Four,
-        ("ip6", "saddr") => crate::cond::Family::Six,
+        ("ip", "saddr") => Family::Four,
+        ("ip6", "saddr") => Family::Six,
         _ => return None,
     };
     Some(Cond { per_source: Some(most), ..Cond::of_family(family) })

@@ -98,7 +98,13 @@ pub(crate) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     /// That of a base chain.
-    pub(crate) fn of(ruleset: &'a Ruleset, links: &'a Links, base: &Chain, section: Section, state: State) -> Scope<'a> {
+    pub(crate) fn of(
+        ruleset: &'a Ruleset,
+        links: &'a Links,
+        base: &Chain,
+        section: Section,
+        state: State,
+    ) -> Scope<'a> {
         let (hook, priority) = base.base.as_ref().map_or(("", 0), |base| (base.hook.as_str(), base.priority));
         let has_nat = |at: &str| !ruleset.at(at, &["nat"]).is_empty();
         Scope {
@@ -119,9 +125,7 @@ impl<'a> Scope<'a> {
         let name = value.as_str()?.strip_prefix('@')?;
         Some(match self.ruleset.set(&self.table, name) {
             None => Err(format!("there is no set '{name}'")),
-            Some(set) if set.changes => {
-                Err(format!("packets or time change the elements of set '{name}'"))
-            }
+            Some(set) if set.changes => Err(format!("packets or time change the elements of set '{name}'")),
             Some(set) => Ok(set),
         })
     }

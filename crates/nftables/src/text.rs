@@ -215,6 +215,9 @@ fn expression(out: &mut Out, value: &Value) {
     };
     let word = |name: &str| inner[name].as_str().unwrap_or_default();
     match key.as_str() {
+        "payload" if inner["base"].is_string() => {
+            out.put(&format!("@{},{},{}", word("base"), inner["offset"], inner["len"]));
+        }
         "payload" => out.put(&format!("{} {}", word("protocol"), word("field"))),
         "meta" => {
             let bare = ["iif", "iifname", "oif", "oifname", "iifgroup", "oifgroup"];
@@ -307,6 +310,10 @@ mod tests {
             (
                 r#"[{"match":{"op":"==","left":{"fib":{"result":"oif","flags":["saddr","iif"]}},"right":false}},{"dnat":{"addr":"10.0.0.1","port":80}}]"#,
                 "fib saddr . iif oif false dnat to 10.0.0.1:80",
+            ),
+            (
+                r#"[{"match":{"op":"==","left":{"payload":{"base":"th","offset":0,"len":32}},"right":5}}]"#,
+                "@th,0,32 5",
             ),
             (r#"[{"new":{"a":1}}, 7]"#, r#"new {"a":1} 7"#),
         ] {

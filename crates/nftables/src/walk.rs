@@ -199,7 +199,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Writes the rules of a chain from one on.
-    fn chain(&mut self, chain: &'a Chain, from: usize, callers: &Callers<'a, '_>, cond: &Cond) -> Result<Ended, Refused> {
+    fn chain(
+        &mut self,
+        chain: &'a Chain,
+        from: usize,
+        callers: &Callers<'a, '_>,
+        cond: &Cond,
+    ) -> Result<Ended, Refused> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(Refused::TooDeep { chain: chain.name.clone() });
@@ -299,7 +305,12 @@ impl<'a> Walk<'a> {
             _ => true,
         };
         if cond.limit.is_some() && splits && cond.beyond.is_none() {
-            return self.beyond(&Cond { limit: None, ..cond }, "one limit holds for several rules", verdict, origin);
+            return self.beyond(
+                &Cond { limit: None, ..cond },
+                "one limit holds for several rules",
+                verdict,
+                origin,
+            );
         }
         if let Some(why) = cond.beyond.clone() {
             match verdict {
@@ -342,7 +353,13 @@ impl<'a> Walk<'a> {
     }
 
     /// A rule that asks for more than can be said.
-    fn beyond(&mut self, cond: &Cond, why: &str, verdict: &Verdict, origin: &Rc<Origin>) -> Result<(), Refused> {
+    fn beyond(
+        &mut self,
+        cond: &Cond,
+        why: &str,
+        verdict: &Verdict,
+        origin: &Rc<Origin>,
+    ) -> Result<(), Refused> {
         if *verdict == Verdict::Accept {
             self.remark(origin, Effect::Narrower, why);
             return Ok(());
@@ -373,9 +390,15 @@ impl<'a> Walk<'a> {
         let verdict = parsed.cases.last().map_or(Verdict::Continue, |case| case.verdict.clone());
         let why = "a limit is only for rules that accept, and not exactly one rule behind it does";
         let (Some(over), Verdict::Drop | Verdict::Reject(_)) = (&parsed.over, &verdict) else {
-            return self.beyond(cond, "a rule file has no rule for what is more than a limit", &verdict, origin);
+            return self.beyond(
+                cond,
+                "a rule file has no rule for what is more than a limit",
+                &verdict,
+                origin,
+            );
         };
-        let Some(within) = cond.and(over).filter(|within| within.beyond.is_none() && self.state == State::New)
+        let Some(within) =
+            cond.and(over).filter(|within| within.beyond.is_none() && self.state == State::New)
         else {
             return self.beyond(cond, why, &verdict, origin);
         };
@@ -403,7 +426,11 @@ impl<'a> Walk<'a> {
             let action = if let Verdict::Reject(action) = verdict { action } else { "drop" };
             self.write(action, &Cond { limit: None, ..within }, origin)?;
         } else if let Verdict::Reject(_) = verdict {
-            self.remark(origin, Effect::Same, "connections of a source that has too many are dropped, not rejected");
+            self.remark(
+                origin,
+                Effect::Same,
+                "connections of a source that has too many are dropped, not rejected",
+            );
         }
         Ok(())
     }

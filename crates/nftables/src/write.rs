@@ -126,6 +126,12 @@ impl File {
         Ok(())
     }
 
+    /// Adds what becomes of all other packets.
+    pub(crate) fn default(&mut self, one: &Written) {
+        self.line(&format!("# {}: {}\ndefault {}", one.from.place, one.from.text, one.action));
+        self.origins.push((self.lines, one.from.place.clone()));
+    }
+
     fn text(&mut self, one: &Written) -> Result<String, &'static str> {
         let cond = &one.cond;
         let mut words = vec![one.action.to_owned()];
@@ -168,8 +174,11 @@ impl File {
     }
 
     fn zones(&self, links: &Numbers) -> Result<String, &'static str> {
-        let named: Vec<&str> =
-            (0..).zip(&self.zones).filter(|(n, _)| links.ranges.holds(*n)).map(|(_, zone)| zone.as_str()).collect();
+        let named: Vec<&str> = (0..)
+            .zip(&self.zones)
+            .filter(|(n, _)| links.ranges.holds(*n))
+            .map(|(_, zone)| zone.as_str())
+            .collect();
         if named.is_empty() {
             return Err("it is for links that no rule names: name them with --link");
         }
@@ -191,7 +200,8 @@ impl File {
             let Some(side) = &cond.sides[n] else { continue };
             let family = family_of(cond);
             if let Some(named) = &side.named {
-                let ranges = if named.negated { side.ranges.not(family.most()) } else { (*side.ranges).clone() };
+                let ranges =
+                    if named.negated { side.ranges.not(family.most()) } else { (*side.ranges).clone() };
                 let key = (Rc::clone(&named.table), Rc::clone(&named.name));
                 let set = self.set(key, &named.name, &ranges, |range| address(range, family).to_string());
                 words.push(format!("{word} {}@{set}", if named.negated { "!" } else { "" }));
@@ -282,7 +292,8 @@ impl File {
         if types.is_none() && codes.is_none() {
             return Ok(tells);
         }
-        let count = |numbers: &Option<Numbers>, all: u128| numbers.as_ref().map_or(all, |n| n.ranges.count(all));
+        let count =
+            |numbers: &Option<Numbers>, all: u128| numbers.as_ref().map_or(all, |n| n.ranges.count(all));
         if count(types, 256) * count(codes, 1) > TYPES_MAX {
             return Err("it asks for more types and codes of ICMP than a rule has room for");
         }
@@ -334,4 +345,3 @@ pub(crate) fn only_address(numbers: &Numbers) -> Option<Ipv4Addr> {
 pub(crate) fn addresses(numbers: &Numbers, family: Family) -> String {
     numbers.ranges.iter().map(|range| address(range, family).to_string()).collect::<Vec<_>>().join(",")
 }
-

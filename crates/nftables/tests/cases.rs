@@ -20,7 +20,9 @@ fn options(line: &str) -> Options {
         match word {
             "--strict" => options.strict = true,
             "--outside" => options.outside = words.next().map(|text| text.parse().expect("an address")),
-            "--inside" => options.inside = words.next().map(|text| text.split(',').map(str::to_owned).collect()),
+            "--inside" => {
+                options.inside = words.next().map(|text| text.split(',').map(str::to_owned).collect())
+            }
             "--link" => options.links.extend(words.next().map(str::to_owned)),
             other => panic!("unknown option {other}"),
         }
@@ -58,7 +60,7 @@ fn check(name: &str) {
     let lines: Vec<&str> = imported.rules.lines().collect();
     for (line, _) in &imported.origins {
         let word = lines[*line as usize - 1].split(' ').next().unwrap_or_default();
-        assert!(["accept", "drop", "reject"].contains(&word), "line {line}");
+        assert!(["accept", "drop", "reject", "default"].contains(&word), "line {line}");
     }
 }
 

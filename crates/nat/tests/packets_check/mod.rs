@@ -60,7 +60,7 @@ pub fn check(mut bytes: &[u8]) -> usize {
         match outcome {
             Outcome::Unchanged => assert_eq!(after, packet),
             Outcome::Drop(_) => {}
-            Outcome::Translated | Outcome::Hairpin(_) => {
+            Outcome::Translated | Outcome::Watched(_) | Outcome::Hairpin(_) => {
                 translated += 1;
                 assert!(!is_right(packet) || is_right(&after), "{packet:02x?} became {after:02x?}");
             }
