@@ -250,8 +250,12 @@ impl<'a> Scope<'a> {
             Ok(numbers) => Some(numbers),
             Err(why) => return unsaid(implied, why),
         };
-        if numbers.as_ref().is_some_and(|numbers| numbers.ranges.is_empty() && numbers.named.is_none()) {
-            return Vec::new();
+        if let Some(empty) = numbers.as_ref().filter(|numbers| numbers.ranges.is_empty()) {
+            match (&empty.named, &field) {
+                (None, _) => return Vec::new(),
+                (Some(_), Field::Address(..)) => {}
+                (Some(named), _) => return unsaid(implied, Some(format!("set '{}' is empty", named.name))),
+            }
         }
         let mut cond = Cond::default();
         match field {
@@ -319,7 +323,11 @@ impl<'a> Scope<'a> {
     /// Links by name. The loopback device is none of the router's links.
     fn link(&self, n: usize, op: &str, right: &'a Value) -> Result<Vec<Cond>, Option<String>> {
         let mut numbers = Vec::new();
-        for element in self.elements(right).map_err(Some)? {
+        let elements = self.elements(right).map_err(Some)?;
+        if elements.is_empty() {
+            return Err(Some("a set of links is empty".to_owned()));
+        }
+        for element in elements {
             let name = bare(element).as_str().ok_or(None)?;
             match name.strip_suffix('*').filter(|begins| !begins.ends_with('\\')) {
                 Some(begins) => {
