@@ -6,18 +6,11 @@
 use std::rc::Rc;
 
 use crate::cond::{Cond, ICMP, ICMP6};
+use crate::part::{Origin, Part, Written};
 use crate::scope::{Section, State};
-use crate::walk::{Origin, Written};
 
 /// Comparisons at most.
 const COMPARED_MAX: u64 = 2_000_000;
-
-/// What becomes of packets of connections.
-pub(crate) struct Known {
-    pub(crate) section: Section,
-    pub(crate) state: State,
-    pub(crate) written: Vec<Written>,
-}
 
 /// Rules that refuse packets of connections which the file accepts.
 pub(crate) struct Refusals {
@@ -58,7 +51,7 @@ struct Search<'w> {
 
 impl Search<'_> {
     /// Looks for a rule of a list that refuses packets of connections which rule `at` accepts.
-    fn ask(&mut self, at: usize, list: &Known, cond: &Cond, is_back: bool) {
+    fn ask(&mut self, at: usize, list: &Part, cond: &Cond, is_back: bool) {
         for rule in &list.written {
             self.compared += cond.weight() + rule.cond.weight();
             if self.compared > COMPARED_MAX {
@@ -106,7 +99,7 @@ impl Search<'_> {
 }
 
 /// Finds the rules that refuse packets of connections. `written` are the rules of all sections.
-pub(crate) fn refusals(written: &[Written], known: &[Known]) -> Refusals {
+pub(crate) fn refusals(written: &[Written], known: &[Part]) -> Refusals {
     let found = Refusals { all: Vec::new(), is_cut: false };
     let mut search = Search { accepted: written, compared: 0, found };
     for (at, one) in written.iter().enumerate().filter(|(_, one)| one.action == "accept") {

@@ -31,6 +31,7 @@ mod connections;
 mod matching;
 mod names;
 mod nat;
+mod part;
 mod ranges;
 mod rule;
 mod ruleset;
@@ -44,9 +45,10 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
+use crate::part::{Origin, Part, Written};
 use crate::ruleset::{Chain, Ruleset};
 use crate::scope::{Links, Scope, Section, State};
-use crate::walk::{Origin, Remark, Walk, Written};
+use crate::walk::Walk;
 
 /// Warnings that are repeated at the head of a file, at most.
 const WARNINGS_MAX: usize = 100;
@@ -211,20 +213,13 @@ fn bases<'a>(
 }
 
 /// What the rules of each section become, for packets in a state.
-fn walked(
-    ruleset: &Ruleset,
-    links: &Links,
-    options: &Options,
-    state: State,
-) -> Result<Vec<(Section, Vec<Written>, Vec<Remark>)>, Refused> {
-    let mut all = Vec::new();
-    for section in [Section::Out, Section::In, Section::Through] {
+fn walked(ruleset: &Ruleset, links: &Links, options: &Options, state: State) -> Result<Vec<Part>, Refused> {
+    let sections = [Section::Out, Section::In, Section::Through].into_iter();
+    let walks = sections.map(|section| {
         let (chains, scopes) = bases(ruleset, links, section, state);
-        let mut walk = Walk::new(chains, scopes, section, state, options);
-        walk.run()?;
-        all.push((section, walk.written, walk.remarks));
-    }
-    Ok(all)
+        Walk::new(chains, scopes, section, state, options).run()
+    });
+    walks.collect()
 }
 
 /// Chains that packets through a router do not meet, or that are switched off.
@@ -275,17 +270,13 @@ pub fn import(listing: &str, options: &Options) -> Result<Imported, Refused> {
     // The first time finds the links, which `eth*` needs.
     walked(&ruleset, &links, options, State::New)?;
     let new = walked(&ruleset, &links, options, State::New)?;
-    let accepted: Vec<Written> = new.iter().flat_map(|(_, written, _)| written.iter().cloned()).collect();
-    let mut known = Vec::new();
-    for state in [State::Established, State::Related] {
-        for (section, written, _) in walked(&ruleset, &links, options, state)? {
-            known.push(connections::Known { section, state, written });
-        }
-    }
+    let accepted: Vec<Written> = new.iter().flat_map(|part| part.written.iter().cloned()).collect();
+    let mut known = walked(&ruleset, &links, options, State::Established)?;
+    known.extend(walked(&ruleset, &links, options, State::Related)?);
     let mut findings = elsewhere(&ruleset, options);
     let refusals = connections::refusals(&accepted, &known);
     let known_wider = |place: &Place| {
-        let mut remarks = new.iter().flat_map(|(_, _, remarks)| remarks);
+        let mut remarks = new.iter().flat_map(|part| &part.remarks);
         remarks.any(|remark| remark.effect == Effect::Wider && remark.origin.place == *place)
     };
     for (origin, states) in refusals.all.iter().filter(|(origin, _)| !known_wider(&origin.place)) {
@@ -328,14 +319,10 @@ fn nat_text(translated: &mut nat::Translated) -> String {
 }
 
 /// The rule file. Adds what is found while it is written.
-fn rules_text(
-    new: Vec<(Section, Vec<Written>, Vec<Remark>)>,
-    links: &Links,
-    findings: &mut Vec<Finding>,
-) -> (String, Vec<(u32, Place)>) {
+fn rules_text(new: Vec<Part>, links: &Links, findings: &mut Vec<Finding>) -> (String, Vec<(u32, Place)>) {
     let mut file = write::File::new(&links.names());
     let mut seen = HashSet::new();
-    for (section, written, remarks) in new {
+    for Part { section, written, remarks, .. } in new {
         file.line(match section {
             Section::Out => "# From the router itself.",
             Section::In => "\n# To the router itself.",

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cond::{Cond, Family, ICMP, ICMP6, Named, Numbers, TCP, UDP, WITH_PORTS};
 use crate::names;
 use crate::ranges::Ranges;
-use crate::scope::{OTHERS, Scope, State};
+use crate::scope::{Knows, OTHERS, Scope, State};
 use crate::text;
 
 /// Conditions that one rule may become.
@@ -142,6 +142,13 @@ fn payload(protocol: &str, field: &str) -> (Field, Cond) {
         ("ether", "type") => (Field::Family, Cond::default()),
         _ => (Field::Other, Cond::default()),
     }
+}
+
+/// What follows from a key alone: a packet without that header has none.
+pub(crate) fn implied(key: &Value) -> Cond {
+    let keys = key["concat"].as_array().map_or(std::slice::from_ref(key), Vec::as_slice);
+    let conds = keys.iter().map(|key| field(key).1);
+    conds.reduce(|all, one| all.and(&one).unwrap_or(all)).unwrap_or_default()
 }
 
 /// What the left side is about, and what follows from that alone.
@@ -347,9 +354,11 @@ impl<'a> Scope<'a> {
             "!=" => ranges.not(OTHERS),
             _ => return Err(None),
         };
-        // A packet has no such link here; versions of the kernel differ in what `!=` says then.
-        if !self.knows[n] {
-            return if op == "!=" { Err(None) } else { Ok(Vec::new()) };
+        match self.knows[n] {
+            Knows::Always => {}
+            // A packet has no such link here; versions of the kernel differ in what `!=` says then.
+            Knows::Never if op != "!=" => return Ok(Vec::new()),
+            _ => return Err(None),
         }
         if ranges == Ranges::new(vec![(0, OTHERS)]) {
             return Ok(vec![Cond::default()]);
@@ -383,30 +392,41 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// Whether packets in the state that is asked about match.
-    fn state(&self, op: &str, right: &'a Value) -> Option<Vec<Cond>> {
+    /// Names of states of connection tracking.
+    fn states(&self, right: &'a Value) -> Option<Vec<&'a str>> {
         let all = match right {
             Value::Array(all) => all.as_slice(),
             Value::Object(object) if object.contains_key("|") => object["|"].as_array()?,
             other => self.elements(other).ok()?,
         };
-        let mut is_one = false;
-        for element in all {
-            let name = match bare(element) {
-                Value::String(name) => name.as_str(),
-                other => [(1, "invalid"), (2, "established"), (4, "related"), (8, "new"), (64, "untracked")]
-                    .into_iter()
-                    .find_map(|(number, name)| (other.as_u64() == Some(number)).then_some(name))?,
-            };
-            is_one |= name == self.state.word();
-        }
+        let known = [(1, "invalid"), (2, "established"), (4, "related"), (8, "new"), (64, "untracked")];
+        let name = |element: &'a Value| match bare(element) {
+            Value::String(name) => Some(name.as_str()),
+            other => known.into_iter().find_map(|(n, name)| (other.as_u64() == Some(n)).then_some(name)),
+        };
+        all.iter().map(name).collect()
+    }
+
+    /// Whether packets in the state that is asked about match.
+    fn state(&self, op: &str, right: &'a Value) -> Option<Vec<Cond>> {
+        let all = self.states(right)?;
+        let is_one = all.contains(&self.state.word());
+        let is_single = all.len() == 1 || right.get("set").is_some();
         let holds = match op {
             "in" => is_one,
-            "==" if all.len() == 1 || right.get("set").is_some() => is_one,
-            "!=" if all.len() == 1 || right.get("set").is_some() => !is_one,
+            "!" => !is_one,
+            "==" if is_single => is_one,
+            "!=" if is_single => !is_one,
             _ => return None,
         };
         Some(if holds { vec![Cond::default()] } else { Vec::new() })
+    }
+
+    /// Whether a match is for packets alone that are in no connection, nor begin one.
+    pub(crate) fn is_about_strays(&self, of: &'a Value) -> bool {
+        let is_state = of["left"]["ct"]["key"] == "state" && (of["op"] == "==" || of["op"] == "in");
+        let stray = |name: &&str| ["invalid", "untracked"].contains(name);
+        is_state && self.states(&of["right"]).is_some_and(|all| all.iter().all(stray))
     }
 
     /// Whether segments in the state that is asked about have such flags; nothing if only some have.
@@ -417,18 +437,18 @@ impl<'a> Scope<'a> {
         let (mut holds, mut fails) = (false, false);
         for segment in all {
             let (some, others) = match op {
-                "in" => (segment & wanted != 0, segment & wanted == 0 && wanted & FREE == 0),
+                "in" | "!" => (segment & wanted != 0, segment & wanted == 0 && wanted & FREE == 0),
                 "==" | "!=" => {
                     let is_equal = segment & mask & !FREE == wanted & !FREE;
                     (is_equal, !is_equal || mask & FREE != 0)
                 }
                 _ => return None,
             };
-            let free = op == "in" && wanted & FREE != 0;
+            let free = ["in", "!"].contains(&op) && wanted & FREE != 0;
             holds |= some || free;
             fails |= others || free && !some;
         }
-        match (holds, fails, op == "!=") {
+        match (holds, fails, op.starts_with('!')) {
             (true, true, _) => None,
             (holds, _, is_not) => Some(holds != is_not),
         }
@@ -445,8 +465,7 @@ pub(crate) fn with_ports(conds: Vec<Cond>) -> Vec<Cond> {
         }
         all.extend(cond.and(&Cond::of_protocols(&WITH_PORTS)));
         let others: Vec<u8> = (0..=u8::MAX).filter(|number| !WITH_PORTS.contains(number)).collect();
-        // Without a protocol, nobody means the bytes where others have no ports.
-        if let Some(other) = cond.and(&Cond::of_protocols(&others)).filter(|_| cond.protocols.is_some()) {
+        if let Some(other) = cond.and(&Cond::of_protocols(&others)) {
             let why = "only tcp, udp, sctp and dccp have ports in a rule file";
             all.push(Cond { beyond: Some(why.into()), ports: [None, None], ..other });
         }

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::cond::{Cond, Family, Numbers, TCP, UDP};
 use crate::matching::{addresses, bare, meet};
+use crate::part::Origin;
 use crate::ranges::Ranges;
 use crate::ruleset::{Chain, Rule, Ruleset};
-use crate::scope::{Links, OTHERS, Scope, Section, State};
-use crate::walk::Origin;
+use crate::scope::{Knows, Links, OTHERS, Scope, Section, State};
 use crate::write::{addresses as listed, only_address};
 use crate::{Effect, Finding, Options, Place, text};
 
@@ -61,7 +61,7 @@ pub(crate) fn translate(ruleset: &Ruleset, links: &Links, options: &Options) -> 
         for chain in ruleset.at(hook, &["nat"]) {
             // Addresses are translated where packets pass the router; links are known in any chain of NAT.
             let mut scope = Scope::of(ruleset, links, chain, Section::Through, State::New);
-            (scope.knows, scope.translated) = ([true; 2], [false; 2]);
+            (scope.knows, scope.translated) = ([Knows::Always; 2], [false; 2]);
             let is_own = ["input", "output"].contains(&hook);
             let mut reader = Reader { scope, options, out: &mut out };
             if chain.table.0 == "ip6" || is_own {

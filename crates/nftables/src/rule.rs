@@ -4,10 +4,10 @@
 use serde_json::Value;
 
 use crate::cond::{Cond, Family, Limit, TCP};
-use crate::matching::{CASES_MAX, bare, meet, with_ports};
+use crate::matching::{CASES_MAX, bare, implied, meet, with_ports};
 use crate::ruleset::Rule;
 use crate::scope::Scope;
-use crate::text;
+use crate::{Effect, text};
 
 /// Where packets go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,24 +39,39 @@ pub(crate) struct Parsed {
     pub(crate) log: Option<String>,
     /// The rule is for packets that are more than this allows.
     pub(crate) over: Option<Cond>,
-    /// What it does besides that is left out.
-    pub(crate) left_out: Vec<String>,
+    /// What it does besides that is left out, and what passes without it.
+    pub(crate) left_out: Vec<(Effect, String)>,
+    /// It is for packets that are never in a connection.
+    pub(crate) strays: bool,
 }
 
-/// Statements that change nothing in what passes.
-const SIDE_EFFECTS: [&str; 11] = [
-    "mangle",
-    "notrack",
-    "flow",
-    "dup",
-    "secmark",
-    "ct helper",
-    "ct timeout",
-    "ct expectation",
-    "meta",
-    "tcp option",
-    "map",
+/// A rule that is being read.
+struct Draft {
+    parsed: Parsed,
+    conds: Vec<Cond>,
+    decided: Option<Verdict>,
+}
+
+/// Statements that decide nothing, and what passes without them.
+const SIDE_EFFECTS: [(&str, Effect); 11] = [
+    ("mangle", Effect::Same),
+    ("flow", Effect::Same),
+    ("dup", Effect::Same),
+    ("secmark", Effect::Same),
+    ("ct timeout", Effect::Same),
+    ("meta", Effect::Same),
+    ("tcp option", Effect::Same),
+    ("map", Effect::Same),
+    // Related connections, of FTP for example, are not known here.
+    ("ct helper", Effect::Narrower),
+    ("ct expectation", Effect::Narrower),
+    // The firewall tracks these packets, so rules for `ct state new` meet them.
+    ("notrack", Effect::Wider),
 ];
+
+fn side_effect(key: &str) -> Option<Effect> {
+    SIDE_EFFECTS.iter().find(|(other, _)| *other == key).map(|(_, effect)| *effect)
+}
 
 /// A verdict with its words: `{"jump": {"target": "x"}}`.
 fn verdict(key: &str, value: &Value) -> Option<Verdict> {
@@ -119,61 +134,13 @@ fn limit(value: &Value) -> Option<Limit> {
 impl<'a> Scope<'a> {
     /// What a rule says, for packets of the state that is asked about.
     pub(crate) fn parse(&self, rule: &'a Rule) -> Parsed {
-        let mut parsed = Parsed::default();
-        let mut conds = vec![Cond::default()];
-        let mut decided = None;
+        let mut draft = Draft { parsed: Parsed::default(), conds: vec![Cond::default()], decided: None };
         for statement in &rule.statements {
-            let Some((key, value)) = statement.as_object().and_then(|object| object.iter().next()) else {
-                decided.get_or_insert(Verdict::Elsewhere("its JSON is not understood".to_owned()));
-                continue;
-            };
-            let unsaid = || {
-                let words = text::rule(std::slice::from_ref(statement));
-                Cond::beyond(format!("a rule file cannot say `{words}`"))
-            };
-            match key.as_str() {
-                "match" => conds = meet(&conds, &self.conditions(value)),
-                "counter" | "comment" | "last" => {}
-                "log" => parsed.log = Some(value["prefix"].as_str().unwrap_or_default().to_owned()),
-                "limit" => {
-                    let named = value.as_str().map(|name| self.ruleset.limit(&self.table, name));
-                    // A limit with a name is shared between rules.
-                    let cond = match (named, limit(value)) {
-                        (None, Some(limit)) => Cond { limit: Some(limit), ..Cond::default() },
-                        _ => unsaid(),
-                    };
-                    if value["inv"] == true && cond.beyond.is_none() {
-                        parsed.over = Some(cond);
-                    } else {
-                        conds = meet(&conds, &[cond]);
-                    }
-                }
-                "meter" | "set" => match per_source(key, value) {
-                    Some(cond) => parsed.over = Some(cond),
-                    None => conds = meet(&conds, &[unsaid()]),
-                },
-                "vmap" => {
-                    self.map(&mut parsed, &conds, value);
-                    decided = Some(Verdict::Continue);
-                }
-                "queue" | "fwd" | "tproxy" | "synproxy" => {
-                    let words = text::rule(std::slice::from_ref(statement));
-                    decided.get_or_insert(Verdict::Elsewhere(format!("a rule file cannot say `{words}`")));
-                }
-                key if SIDE_EFFECTS.contains(&key) => {
-                    parsed.left_out.push(text::rule(std::slice::from_ref(statement)));
-                }
-                key => match verdict(key, value) {
-                    Some(found) => {
-                        conds = meet(&conds, &[answerable(key, value)]);
-                        decided = Some(found);
-                    }
-                    None => conds = meet(&conds, &[unsaid()]),
-                },
-            }
+            self.statement(&mut draft, statement);
         }
+        let Draft { mut parsed, conds, decided } = draft;
         let is_unknown = conds.iter().any(|cond| cond.beyond.is_some());
-        let effect = match decided {
+        let verdict = match decided {
             Some(verdict) => verdict,
             // An extension of iptables may decide by itself.
             None if is_unknown && rule.statements.iter().any(is_foreign) => {
@@ -181,11 +148,70 @@ impl<'a> Scope<'a> {
             }
             None => Verdict::Continue,
         };
-        parsed.cases.push(Case { conds, verdict: effect });
+        parsed.cases.push(Case { conds, verdict });
         for case in &mut parsed.cases {
             case.conds = with_ports(std::mem::take(&mut case.conds));
         }
         parsed
+    }
+
+    fn statement(&self, draft: &mut Draft, statement: &'a Value) {
+        let Draft { parsed, conds, decided } = draft;
+        let Some((key, value)) = statement.as_object().and_then(|object| object.iter().next()) else {
+            decided.get_or_insert(Verdict::Elsewhere("its JSON is not understood".to_owned()));
+            return;
+        };
+        let words = || text::rule(std::slice::from_ref(statement));
+        let unsaid = || format!("a rule file cannot say `{}`", words());
+        match key.as_str() {
+            "match" => {
+                *conds = meet(conds, &self.conditions(value));
+                parsed.strays |= self.is_about_strays(value);
+            }
+            "counter" | "comment" | "last" => {}
+            "log" => parsed.log = Some(value["prefix"].as_str().unwrap_or_default().to_owned()),
+            "limit" => match limit(value) {
+                Some(limit) => {
+                    let cond = Cond { limit: Some(limit), ..Cond::default() };
+                    if value["inv"] == true {
+                        parsed.over = Some(cond);
+                    } else {
+                        *conds = meet(conds, &[cond]);
+                    }
+                }
+                // A limit with a name is shared between rules.
+                None => {
+                    let named = value.as_str().and_then(|name| self.ruleset.limit(&self.table, name));
+                    let why = named.map_or_else(unsaid, |limit| {
+                        format!("{}, which is `{}`", unsaid(), text::limit(limit))
+                    });
+                    *conds = meet(conds, &[Cond::beyond(why)]);
+                }
+            },
+            "meter" | "set" => match per_source(key, value) {
+                Some(cond) => parsed.over = Some(cond),
+                None => *conds = meet(conds, &[Cond::beyond(unsaid())]),
+            },
+            "vmap" => {
+                self.map(parsed, conds, value);
+                *decided = Some(Verdict::Continue);
+            }
+            "queue" | "fwd" | "tproxy" | "synproxy" => {
+                decided.get_or_insert(Verdict::Elsewhere(unsaid()));
+            }
+            // What follows would see other headers.
+            "mangle" if value["key"].get("payload").is_some() => {
+                decided.get_or_insert(Verdict::Elsewhere(unsaid()));
+            }
+            key => match (side_effect(key), verdict(key, value)) {
+                (Some(effect), _) => parsed.left_out.push((effect, words())),
+                (None, Some(found)) => {
+                    *conds = meet(conds, &[answerable(key, value)]);
+                    *decided = Some(found);
+                }
+                (None, None) => *conds = meet(conds, &[Cond::beyond(unsaid())]),
+            },
+        }
     }
 
     /// A case for each verdict of a map.
@@ -211,11 +237,11 @@ impl<'a> Scope<'a> {
                 return fail(parsed, "the map has no verdicts".to_owned());
             };
             // What stands for all others comes last.
+            let key = &map["key"];
             if value == "*" {
-                last = Some(Case { conds: conds.to_vec(), verdict });
+                last = Some(Case { conds: meet(conds, &[implied(key)]), verdict });
                 continue;
             }
-            let key = &map["key"];
             let wanted = match key["concat"].as_array().zip(value["concat"].as_array()) {
                 Some((keys, values)) if keys.len() == values.len() => {
                     let each = keys.iter().zip(values).map(|(key, value)| self.compare(key, "==", value));
@@ -234,7 +260,7 @@ impl<'a> Scope<'a> {
 /// Whether a statement is an extension of iptables.
 fn is_foreign(statement: &Value) -> bool {
     const KNOWN: [&str; 6] = ["match", "counter", "limit", "log", "set", "meter"];
-    let known = |key: &String| KNOWN.contains(&key.as_str()) || SIDE_EFFECTS.contains(&key.as_str());
+    let known = |key: &String| KNOWN.contains(&key.as_str()) || side_effect(key).is_some();
     !statement.as_object().is_some_and(|object| object.keys().next().is_some_and(known))
 }
 

@@ -83,6 +83,15 @@ impl State {
     }
 }
 
+/// Whether a hook knows a link of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Knows {
+    Always,
+    Never,
+    /// Kernels differ.
+    Perhaps,
+}
+
 /// Where a rule is read.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope<'a> {
@@ -91,7 +100,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) table: Rc<Table>,
     pub(crate) state: State,
     /// Whether the links by which packets come and go are known.
-    pub(crate) knows: [bool; 2],
+    pub(crate) knows: [Knows; 2],
     /// Whether source and destination are others than in the file, because of address translation.
     pub(crate) translated: [bool; 2],
 }
@@ -106,16 +115,26 @@ impl<'a> Scope<'a> {
         state: State,
     ) -> Scope<'a> {
         let (hook, priority) = base.base.as_ref().map_or(("", 0), |base| (base.hook.as_str(), base.priority));
-        let has_nat = |at: &str| !ruleset.at(at, &["nat"]).is_empty();
+        let nat = |at: &str, is_apart: fn(i64, i64) -> bool| {
+            let mut chains = ruleset.at(at, &["nat"]).into_iter().filter_map(|chain| chain.base.as_ref());
+            hook == at && chains.any(|nat| is_apart(priority, nat.priority))
+        };
+        let comes = match (section, hook) {
+            (Section::Out, _) => Knows::Never,
+            (_, "postrouting") => Knows::Perhaps,
+            _ => Knows::Always,
+        };
+        let is_before = section == Section::In || hook == "prerouting";
         Scope {
             ruleset,
             links,
             table: Rc::new(base.table.clone()),
             state,
-            knows: [section != Section::Out, section != Section::In && hook != "prerouting"],
+            knows: [comes, if is_before { Knows::Never } else { Knows::Always }],
+            // The kernel translates at these priorities, whatever the chain's own is.
             translated: [
-                hook == "postrouting" && priority > 100 && has_nat("postrouting"),
-                hook == "prerouting" && priority < -100 && has_nat("prerouting"),
+                nat("postrouting", |priority, nat| priority > 100 || priority >= nat),
+                nat("prerouting", |priority, nat| priority < -100 || priority <= nat),
             ],
         }
     }

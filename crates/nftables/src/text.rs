@@ -99,7 +99,7 @@ fn statement(out: &mut Out, whole: &Value) {
                 out.put(&format!(" {name} {value}"));
             }
         }
-        "limit" => limit(out, value),
+        "limit" => put_limit(out, value),
         "ct count" => {
             out.put(if value["inv"] == true { "ct count over " } else { "ct count " });
             expression(out, &value["val"]);
@@ -132,7 +132,14 @@ fn statement(out: &mut Out, whole: &Value) {
     }
 }
 
-fn limit(out: &mut Out, value: &Value) {
+/// A limit.
+pub(crate) fn limit(value: &Value) -> String {
+    let mut out = Out(String::new());
+    put_limit(&mut out, value);
+    line(&out.0)
+}
+
+fn put_limit(out: &mut Out, value: &Value) {
     out.put("limit rate ");
     if value["inv"] == true {
         out.put("over ");

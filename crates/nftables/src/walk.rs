@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::cond::{Cond, Family};
+use crate::part::{Origin, Part, Remark, Written};
 use crate::rule::{Parsed, Verdict};
 use crate::ruleset::{Base, Chain, Rule};
 use crate::scope::{Scope, Section, State};
@@ -18,40 +19,10 @@ use crate::{Effect, Options, Place, Refused};
 const WORK_MAX: u64 = 20_000_000;
 /// Rules that are written, at most.
 pub(crate) const WRITTEN_MAX: usize = 1 << 16;
-/// Rules among which repeated ones are looked for, at most.
-const REPEATS_MAX: usize = 512;
 /// Jumps one in another, as in the kernel.
 const JUMPS_MAX: usize = 16;
 /// Chains that are followed one in another, jumps and what goes on elsewhere together.
 const DEPTH_MAX: usize = 128;
-
-/// A rule of the file.
-#[derive(Clone, Debug)]
-pub(crate) struct Written {
-    pub(crate) section: Section,
-    /// `accept`, `drop` or `reject ...`.
-    pub(crate) action: &'static str,
-    pub(crate) cond: Cond,
-    /// The rule that it comes from; a policy has the place of its chain.
-    pub(crate) from: Rc<Origin>,
-}
-
-/// Where a rule comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
-    pub(crate) place: Place,
-    pub(crate) text: String,
-    pub(crate) comment: Option<String>,
-}
-
-/// Why a rule is missing or another one than it was.
-pub(crate) struct Remark {
-    pub(crate) origin: Rc<Origin>,
-    pub(crate) effect: Effect,
-    pub(crate) why: String,
-    /// How many rules are before it.
-    pub(crate) at: usize,
-}
 
 /// Chains that go on where one ends.
 enum Callers<'a, 'c> {
@@ -64,6 +35,9 @@ enum Callers<'a, 'c> {
 /// How a chain ends: the text of a log for all packets that fall through its end, or nothing if none does.
 type Ended = Option<Option<Rc<str>>>;
 
+/// A rule as it is read, and where it comes from.
+type Read = (Parsed, Rc<Origin>);
+
 /// What has been written so far.
 pub(crate) struct Walk<'a> {
     scopes: Vec<Scope<'a>>,
@@ -71,11 +45,11 @@ pub(crate) struct Walk<'a> {
     options: &'a Options,
     section: Section,
     state: State,
-    pub(crate) written: Vec<Written>,
-    pub(crate) remarks: Vec<Remark>,
+    written: Vec<Written>,
+    remarks: Vec<Remark>,
     work: u64,
     depth: usize,
-    parsed: HashMap<(usize, *const Rule), Rc<(Parsed, Rc<Origin>)>>,
+    parsed: HashMap<(usize, *const Rule), Rc<Read>>,
 }
 
 /// What becomes of packets that fall through the end of a base chain.
@@ -119,11 +93,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Writes what becomes of all packets.
-    pub(crate) fn run(&mut self) -> Result<(), Refused> {
+    pub(crate) fn run(mut self) -> Result<Part, Refused> {
         self.base(0, &Cond::default(), None)?;
-        self.shared_limits();
-        self.repeats();
-        Ok(())
+        let mut part =
+            Part { section: self.section, state: self.state, written: self.written, remarks: self.remarks };
+        part.settle();
+        Ok(part)
     }
 
     fn spend(&mut self, work: u64, what: &'static str) -> Result<(), Refused> {
@@ -188,7 +163,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The rule as it is read for a base chain.
-    fn parse(&mut self, base: usize, rule: &'a Rule) -> Rc<(Parsed, Rc<Origin>)> {
+    fn parse(&mut self, base: usize, rule: &'a Rule) -> Rc<Read> {
         let scope = &self.scopes[base];
         let read = || {
             let text = crate::text::rule(&rule.statements);
@@ -242,11 +217,19 @@ impl<'a> Walk<'a> {
         (chain, at): (&'a Chain, usize),
         callers: &Callers<'a, '_>,
         cond: &Cond,
-        parsed: &(Parsed, Rc<Origin>),
+        parsed: &Read,
     ) -> Result<Step, Refused> {
         let (parsed, origin) = parsed;
-        for words in &parsed.left_out {
-            self.remark(origin, Effect::Same, format!("`{words}` is left out"));
+        for (effect, words) in &parsed.left_out {
+            self.remark(origin, *effect, format!("`{words}` is left out"));
+        }
+        let accepts = parsed.cases.iter().any(|case| case.verdict == Verdict::Accept);
+        if parsed.strays && accepts && self.state == State::New {
+            self.remark(
+                origin,
+                Effect::Narrower,
+                "packets that neither belong to a connection nor begin one are dropped",
+            );
         }
         let mut own_log: Option<Rc<str>> = parsed.log.as_deref().map(Rc::from);
         let is_log = parsed.cases.iter().all(|case| case.verdict == Verdict::Continue);
@@ -465,48 +448,6 @@ impl<'a> Walk<'a> {
         let (parsed, _) = &*self.parse(base, before);
         let decides = parsed.cases.iter().any(|case| case.verdict != Verdict::Continue);
         parsed.log.as_deref().filter(|_| !decides).map(Rc::from)
-    }
-
-    /// A rule that is written again for packets which its first writing has decided about decides nothing.
-    fn repeats(&mut self) {
-        if self.written.len() > REPEATS_MAX {
-            return;
-        }
-        let mut at = 0;
-        while at < self.written.len() {
-            let one = &self.written[at];
-            let is_again = |other: &Written| other.from == one.from && at + 1 < self.written.len();
-            let is_decided = self.written[..at].iter().any(|other| one.cond.is_within(&other.cond));
-            if is_decided && self.written[..at].iter().any(is_again) {
-                self.written.remove(at);
-                self.remarks.iter_mut().filter(|remark| remark.at > at).for_each(|remark| remark.at -= 1);
-            } else {
-                at += 1;
-            }
-        }
-    }
-
-    /// A limit that stands in several rules would let more pass: each has its own.
-    fn shared_limits(&mut self) {
-        let mut counts: HashMap<*const Origin, usize> = HashMap::new();
-        let is_limited = |one: &Written| {
-            one.action == "accept" && (one.cond.limit.is_some() || one.cond.per_source.is_some())
-        };
-        for one in self.written.iter().filter(|one| is_limited(one)) {
-            *counts.entry(Rc::as_ptr(&one.from)).or_default() += 1;
-        }
-        let mut at = 0;
-        while at < self.written.len() {
-            let one = &self.written[at];
-            if !is_limited(one) || counts.get(&Rc::as_ptr(&one.from)).is_none_or(|count| *count < 2) {
-                at += 1;
-                continue;
-            }
-            let gone = self.written.remove(at);
-            self.remarks.iter_mut().filter(|remark| remark.at > at).for_each(|remark| remark.at -= 1);
-            let why = "one limit holds for several rules".to_owned();
-            self.remarks.push(Remark { origin: gone.from, effect: Effect::Narrower, why, at });
-        }
     }
 }
 

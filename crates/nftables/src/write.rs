@@ -9,10 +9,10 @@ use std::rc::Rc;
 use rulefile::{AddressRange, names};
 
 use crate::cond::{Cond, Family, ICMP, ICMP6, Numbers};
+use crate::part::{Origin, Written};
 use crate::ranges::Ranges;
 use crate::scope::{OTHERS, Section};
 use crate::text;
-use crate::walk::{Origin, Written};
 use crate::{Finding, Place};
 
 /// Values that stand in a rule; more are put into a set.
@@ -24,11 +24,14 @@ const PER_LINE: usize = 8;
 /// Protocols with words of their own.
 const WORDS: [&str; 6] = ["tcp", "udp", "sctp", "dccp", "icmp", "icmp6"];
 
+/// The table and the name of a set.
+type Key = (Rc<(String, String)>, Rc<str>);
+
 /// A file that is being written.
 pub(crate) struct File {
     zones: Vec<String>,
     /// Sets by the table and the name, or by the members.
-    sets: HashMap<(Rc<(String, String)>, Rc<str>), String>,
+    sets: HashMap<Key, String>,
     lists: HashMap<Vec<(u128, u128)>, String>,
     declared: String,
     names: Vec<String>,
@@ -247,7 +250,7 @@ impl File {
 
     fn set(
         &mut self,
-        key: (Rc<(String, String)>, Rc<str>),
+        key: Key,
         wanted: &str,
         ranges: &Ranges,
         one: impl Fn((u128, u128)) -> String,
