@@ -138,23 +138,23 @@ impl<'a> Walk<'a> {
         let is_split = own.family != cond.family;
         let drops = chain.base.as_ref().is_some_and(|base| base.drops);
         if let Some(log) = ended.filter(|_| drops || !is_split) {
-            self.policy(number, &Cond { log: log.or(own.log.clone()), ..own.clone() })?;
+            self.policy(number, &Cond { log: log.or(own.log.clone()), ..own.clone() }, by)?;
         }
         if is_split { self.base(number + 1, cond, by) } else { Ok(()) }
     }
 
-    fn policy(&mut self, number: usize, cond: &Cond) -> Result<(), Refused> {
+    fn policy(&mut self, number: usize, cond: &Cond, by: Option<&Rc<Origin>>) -> Result<(), Refused> {
         let (action, origin) = policy(self.bases[number]);
         match action {
             "drop" => self.write(action, cond, &origin),
-            _ => self.base(number + 1, cond, Some(&origin)),
+            _ => self.base(number + 1, cond, by.or(Some(&origin))),
         }
     }
 
     /// What becomes of packets behind the end of a chain. Nothing of them is left.
     fn rest(&mut self, callers: &Callers<'a, '_>, cond: &Cond) -> Result<(), Refused> {
         match callers {
-            Callers::Base(number) => self.policy(*number, cond),
+            Callers::Base(number) => self.policy(*number, cond, None),
             Callers::Chain(chain, at, up) => match self.chain(chain, *at, up, cond)? {
                 Some(log) => self.rest(up, &Cond { log: log.or(cond.log.clone()), ..cond.clone() }),
                 None => Ok(()),
