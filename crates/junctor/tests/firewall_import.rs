@@ -249,8 +249,8 @@ fn base_chains(dice: &mut Dice, beyond: bool) -> String {
             }
             let has = |words: &[&str]| words.iter().any(|word| asked.contains(word));
             let (four, six) = (has(&["ip ", "icmp "]), has(&["ip6 ", "icmpv6 ", "ipv6"]));
-            let is_sound = !(four && six) && !(family == "ip" && six) && !(family == "ip6" && four);
-            if is_sound && (family == "inet" || !has(&["@hosts", "nfproto"])) {
+            let is_mixed = four && six || family == "ip" && six || family == "ip6" && four;
+            if !is_mixed && (family == "inet" || !has(&["@hosts", "nfproto"])) {
                 return asked;
             }
         };

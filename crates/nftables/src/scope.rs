@@ -131,7 +131,7 @@ impl<'a> Scope<'a> {
             table: Rc::new(base.table.clone()),
             state,
             knows: [comes, if is_before { Knows::Never } else { Knows::Always }],
-            // The kernel translates at these priorities, whatever the chain's own is.
+            // The kernel translates at these priorities, even if those of chains are others.
             translated: [
                 nat("postrouting", |priority, nat| priority > 100 || priority >= nat),
                 nat("prerouting", |priority, nat| priority < -100 || priority <= nat),

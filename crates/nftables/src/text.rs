@@ -200,6 +200,19 @@ fn nat(out: &mut Out, key: &str, value: &Value) {
     }
 }
 
+/// Parts with a sign between them; several flags of one part stand in parentheses.
+fn operation(out: &mut Out, between: &str, parts: &Value) {
+    let Value::Array(parts) = parts else { return expression(out, parts) };
+    out.list(parts, between, |out, part| match part {
+        Value::Array(flags) => {
+            out.put("(");
+            out.list(flags, " | ", expression);
+            out.put(")");
+        }
+        other => expression(out, other),
+    });
+}
+
 fn expression(out: &mut Out, value: &Value) {
     if out.0.len() > TEXT_MAX {
         return;
@@ -256,24 +269,9 @@ fn expression(out: &mut Out, value: &Value) {
             expression(out, &inner["addr"]);
             out.put(&format!("/{}", inner["len"]));
         }
-        "range" | "concat" | "&" | "|" | "^" | "<<" | ">>" => {
-            let between = match key.as_str() {
-                "range" => "-".to_owned(),
-                "concat" => " . ".to_owned(),
-                op => format!(" {op} "),
-            };
-            match inner {
-                Value::Array(parts) => out.list(parts, &between, |out, part| match part {
-                    Value::Array(flags) => {
-                        out.put("(");
-                        out.list(flags, " | ", expression);
-                        out.put(")");
-                    }
-                    other => expression(out, other),
-                }),
-                other => expression(out, other),
-            }
-        }
+        "range" => operation(out, "-", inner),
+        "concat" => operation(out, " . ", inner),
+        "&" | "|" | "^" | "<<" | ">>" => operation(out, &format!(" {key} "), inner),
         "map" => {
             expression(out, &inner["key"]);
             out.put(" map ");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From chains that jump to each other to one list of rules.
 //!
-//! In a rule file the first rule that matches decides, and no rule jumps. A chain that is jumped to is written out in its place, with the conditions of the jump in each rule. What goes
-//! on elsewhere (`return`, `goto`, `accept` before another base chain) is followed to its end at once, so nothing of it is left for the rules behind. This may make
-//! many rules: [`WORK_MAX`] and [`WRITTEN_MAX`] bound it.
+//! In a rule file the first rule that matches decides, and no rule jumps. A chain that is jumped to is written out in its place, and
+//! its rules have the conditions of the jump, too. `return`, `goto`, and `accept` before another base chain are followed to their end at once: the
+//! rules behind them meet no such packets. This may make many rules; [`WORK_MAX`] and [`WRITTEN_MAX`] bound it.
 
 use std::collections::HashMap;
 use std::rc::Rc;

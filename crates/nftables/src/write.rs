@@ -215,7 +215,7 @@ impl File {
             let listed = |ranges: &Ranges| {
                 ranges.iter().map(|range| address(range, family).to_string()).collect::<Vec<_>>().join(",")
             };
-            // Whatever is shorter to read: these, or all but others.
+            // These, or all but others: the shorter text.
             let is_negated = match others.len() {
                 0 => false,
                 few if few <= INLINE_MAX && side.ranges.len() <= INLINE_MAX => {
