@@ -14,7 +14,7 @@ pub(crate) const ICMP6: u8 = 58;
 pub(crate) const WITH_PORTS: [u8; 4] = [TCP, UDP, 33, 132];
 
 /// An address family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
     Four,
     Six,

@@ -8,8 +8,8 @@ use crate::cond::Cond;
 use crate::scope::{Section, State};
 use crate::{Effect, Place};
 
-/// Rules among which repeated ones are looked for, at most.
-const REPEATS_MAX: usize = 512;
+/// Comparisons for rules that repeat others, at most.
+const REPEATS_MAX: u64 = 4_000_000;
 
 /// A rule of the file.
 #[derive(Clone, Debug)]
@@ -54,49 +54,60 @@ impl Part {
         self.repeats();
     }
 
-    /// Takes out a rule; what is said behind it moves up.
-    fn take(&mut self, at: usize) -> Written {
-        self.remarks.iter_mut().filter(|remark| remark.at > at).for_each(|remark| remark.at -= 1);
-        self.written.remove(at)
+    /// Takes out rules; what is said behind them moves up.
+    fn take_out(&mut self, gone: &[bool]) {
+        let mut before = Vec::with_capacity(gone.len() + 1);
+        before.push(0);
+        for is_gone in gone {
+            before.push(before[before.len() - 1] + usize::from(*is_gone));
+        }
+        self.remarks.iter_mut().for_each(|remark| remark.at -= before[remark.at]);
+        let mut flags = gone.iter();
+        self.written.retain(|_| flags.next() != Some(&true));
     }
 
     /// A rule that is written again for packets which its first writing has decided about decides nothing.
     fn repeats(&mut self) {
-        if self.written.len() > REPEATS_MAX {
+        let work: u64 = self.written.iter().map(|one| one.cond.weight()).sum();
+        if self.written.len() as u64 * work > REPEATS_MAX {
             return;
         }
-        let mut at = 0;
-        while at < self.written.len() {
-            let one = &self.written[at];
-            let is_again = |other: &Written| other.from == one.from && at + 1 < self.written.len();
-            let is_decided = self.written[..at].iter().any(|other| one.cond.is_within(&other.cond));
-            if is_decided && self.written[..at].iter().any(is_again) {
-                self.take(at);
-            } else {
-                at += 1;
-            }
-        }
+        let last = self.written.len().saturating_sub(1);
+        let is_again = |at: usize| {
+            let (one, before) = (&self.written[at], &self.written[..at]);
+            at < last
+                && before.iter().any(|other| other.from == one.from)
+                && before.iter().any(|other| one.cond.is_within(&other.cond))
+        };
+        let gone: Vec<bool> = (0..self.written.len()).map(is_again).collect();
+        self.take_out(&gone);
     }
 
     /// A limit that stands in several rules would let more pass: each has its own.
     fn shared_limits(&mut self) {
-        let mut counts: HashMap<*const Origin, usize> = HashMap::new();
-        let is_limited = |one: &Written| {
-            one.action == "accept" && (one.cond.limit.is_some() || one.cond.per_source.is_some())
+        // Sources of different families have nothing in common.
+        let key = |one: &Written| {
+            let is_limited = one.cond.limit.is_some() || one.cond.per_source.is_some();
+            let family = one.cond.family.filter(|_| one.cond.limit.is_none());
+            (one.action == "accept" && is_limited).then_some((Rc::as_ptr(&one.from), family))
         };
-        for one in self.written.iter().filter(|one| is_limited(one)) {
-            *counts.entry(Rc::as_ptr(&one.from)).or_default() += 1;
+        let mut counts: HashMap<_, usize> = HashMap::new();
+        for key in self.written.iter().filter_map(key) {
+            *counts.entry(key).or_default() += 1;
         }
-        let mut at = 0;
-        while at < self.written.len() {
-            let one = &self.written[at];
-            if !is_limited(one) || counts.get(&Rc::as_ptr(&one.from)).is_none_or(|count| *count < 2) {
-                at += 1;
+        let mut gone = vec![false; self.written.len()];
+        for (at, one) in self.written.iter_mut().enumerate() {
+            if key(one).is_none_or(|key| counts[&key] < 2) {
                 continue;
             }
-            let gone = self.take(at);
-            let why = "one limit holds for several rules".to_owned();
-            self.remarks.push(Remark { origin: gone.from, effect: Effect::Narrower, why, at });
+            let (origin, why) = (Rc::clone(&one.from), "one limit holds for several rules".to_owned());
+            self.remarks.push(Remark { origin, effect: Effect::Narrower, why, at });
+            // Rules behind this one accept without a limit on sources what is left for them.
+            match one.cond.per_source.take() {
+                Some(_) => (one.action, one.cond.limit) = ("drop", None),
+                None => gone[at] = true,
+            }
         }
+        self.take_out(&gone);
     }
 }

@@ -241,6 +241,7 @@ impl<'a> Walk<'a> {
             let limited = case.conds.iter().filter(|cond| cond.limit.is_some()).count() > 1;
             for own in &case.conds {
                 // What falls through the end goes on with the caller anyway.
+                self.spend(cond.weight() + own.weight(), "conditions when chains are written out")?;
                 let is_whole = cond.is_within(own);
                 if is_whole && case.verdict == Verdict::Return {
                     return Ok(Step::End);
@@ -372,18 +373,17 @@ impl<'a> Walk<'a> {
     ) -> Result<(), Refused> {
         let verdict = parsed.cases.last().map_or(Verdict::Continue, |case| case.verdict.clone());
         let why = "a limit is only for rules that accept, and not exactly one rule behind it does";
+        let family =
+            parsed.over.as_ref().and_then(|over| over.family).map_or_else(Cond::default, Cond::of_family);
+        // A limit of sources of one family says nothing of the other.
+        let Some(cond) = cond.and(&family) else { return Ok(()) };
         let (Some(over), Verdict::Drop | Verdict::Reject(_)) = (&parsed.over, &verdict) else {
-            return self.beyond(
-                cond,
-                "a rule file has no rule for what is more than a limit",
-                &verdict,
-                origin,
-            );
+            let why = "a rule file has no rule for what is more than a limit";
+            return self.beyond(&cond, why, &verdict, origin);
         };
-        let Some(within) =
-            cond.and(over).filter(|within| within.beyond.is_none() && self.state == State::New)
-        else {
-            return self.beyond(cond, why, &verdict, origin);
+        let is_sound = |within: &Cond| within.beyond.is_none() && self.state == State::New;
+        let Some(within) = cond.and(over).filter(is_sound) else {
+            return self.beyond(&cond, why, &verdict, origin);
         };
         let (written, remarks) = (self.written.len(), self.remarks.len());
         let here = Callers::Chain(chain, at + 1, callers);
@@ -393,11 +393,7 @@ impl<'a> Walk<'a> {
         if accepts != 1 || !is_whole {
             self.written.truncate(written);
             self.remarks.truncate(remarks);
-            let family = over.family.map_or_else(Cond::default, Cond::of_family);
-            return match cond.and(&family) {
-                Some(cond) => self.beyond(&cond, why, &verdict, origin),
-                None => Ok(()),
-            };
+            return self.beyond(&cond, why, &verdict, origin);
         }
         for one in &mut self.written[written..] {
             if one.action != "accept" {
