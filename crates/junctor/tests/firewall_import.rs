@@ -249,7 +249,7 @@ fn base_chains(dice: &mut Dice, beyond: bool) -> String {
             }
             let has = |words: &[&str]| words.iter().any(|word| asked.contains(word));
             let (four, six) = (has(&["ip ", "icmp "]), has(&["ip6 ", "icmpv6 ", "ipv6"]));
-            let is_mixed = four && six || family == "ip" && six || family == "ip6" && four;
+            let is_mixed = (family == "ip" || four) && six || family == "ip6" && four;
             if !is_mixed && (family == "inet" || !has(&["@hosts", "nfproto"])) {
                 return asked;
             }
