@@ -21,6 +21,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     (
         "elements",
         &[
+            "balance",
             "bfd",
             "ctl",
             "element",
@@ -84,6 +85,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("nat", &["lang", "rulefile", "tables", "wire"]),
     ("ipfix", &[]),
     ("nftables", &["firewall", "nat", "rulefile"]),
+    ("balance", &["lang", "rulefile", "tables", "wire"]),
     ("rulefile", &["lang"]),
     (
         "controller",

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Another policy: tables are built before it comes in place, and sessions go on with their servers.
+//!
+//! A server is the same if its service has the same name and mode, and its address and port are the same. What a person has
+//! changed about it ends: the file says now.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tables::flow::FlowTable;
+
+use super::servers::{Face, Slot, members};
+use super::{Balancer, role};
+use crate::health::{Health, Watch};
+use crate::maglev::{Member, Table, signature};
+use crate::packet::{address, number};
+use crate::policy::{Mode, Policy, Server, Service};
+
+/// Tables by what they were made of.
+type Tables = HashMap<u64, Arc<Table>>;
+
+/// A policy that is to come, with its tables.
+#[derive(Debug)]
+pub struct Draft {
+    policy: Arc<Policy>,
+    /// For each service: who takes part, and the places.
+    wanted: Vec<(Vec<Member>, u32)>,
+    tables: Tables,
+}
+
+impl Draft {
+    /// Builds the tables that are missing. It takes its time, and needs no balancer.
+    pub fn build(&mut self) {
+        for (members, size) in &self.wanted {
+            let table = || Arc::new(Table::of(members, *size));
+            self.tables.entry(signature(members, *size)).or_insert_with(table);
+        }
+    }
+
+    /// Takes tables that another balancer has.
+    pub fn take_tables(&mut self, other: &Balancer) {
+        self.tables.extend(other.faces.iter().map(|face| (face.table.signature(), Arc::clone(&face.table))));
+    }
+}
+
+/// How a service's servers are known.
+type Known<'a> = HashMap<(&'a str, Mode, IpAddr, Option<u16>), u32>;
+
+fn known<'a>(policy: &'a Policy, faces: &[Face]) -> Known<'a> {
+    let mut known = Known::new();
+    for (service, face) in policy.services.iter().zip(faces) {
+        for (server, slot) in service.servers.iter().zip(&face.slots) {
+            known.insert((&service.name, service.mode, server.address, server.port), *slot);
+        }
+    }
+    known
+}
+
+fn find(known: &Known<'_>, service: &Service, server: &Server) -> Option<u32> {
+    known.get(&(service.name.as_str(), service.mode, server.address, server.port)).copied()
+}
+
+impl Balancer {
+    /// Begins to put another policy in place.
+    pub fn draft(&self, policy: Arc<Policy>) -> Draft {
+        let known = known(&self.policy, &self.faces);
+        let wanted = policy.services.iter().map(|service| {
+            let weight = |_: usize, server: &Server| {
+                let is_down = find(&known, service, server).is_some_and(|slot| {
+                    let health = self.slots[slot as usize].watch.health;
+                    health == Health::Down && self.goes_on(slot, &policy, service)
+                });
+                if is_down || server.drains { 0 } else { server.weight }
+            };
+            (members(service, weight), service.table_size())
+        });
+        let wanted = wanted.collect();
+        let mut draft = Draft { policy, wanted, tables: Tables::new() };
+        draft.take_tables(self);
+        draft
+    }
+
+    /// Whether the checks of a server that was there stay the same with this policy.
+    fn goes_on(&self, slot: u32, policy: &Policy, service: &Service) -> bool {
+        let check =
+            |service: &Service| (service.check.map(|check| check.kind), service.ports.first().copied());
+        let before = self.slots[slot as usize].service.map(|at| &self.policy.services[usize::from(at)]);
+        before.is_some_and(|before| check(before) == check(service)) && self.policy.own == policy.own
+    }
+
+    /// Puts a policy in place whose tables are built. Returns how many sessions have lost their server: they get another one with their next packet.
+    pub fn replace(&mut self, mut draft: Draft, now_ns: u64) -> usize {
+        draft.build();
+        let Draft { policy, wanted, tables } = draft;
+        let (old, before) = (Arc::clone(&self.policy), std::mem::take(&mut self.faces));
+        let known = known(&old, &before);
+        let mut same = HashSet::new();
+        for service in &policy.services {
+            let slots = service.servers.iter().filter_map(|server| find(&known, service, server));
+            same.extend(slots.filter(|slot| self.goes_on(*slot, &policy, service)));
+        }
+        self.policy = Arc::clone(&policy);
+        let counts: HashMap<&str, (u64, u64)> = old
+            .services
+            .iter()
+            .zip(&before)
+            .map(|(service, face)| (service.name.as_str(), (face.refused, face.by_hash)))
+            .collect();
+        self.slots.iter_mut().for_each(|slot| slot.service = None);
+        for (at, service) in policy.services.iter().enumerate() {
+            let slots = service.servers.iter().map(|server| {
+                let slot = find(&known, service, server);
+                self.enter(at as u16, service, server, slot, slot.is_some_and(|slot| same.contains(&slot)))
+            });
+            let slots: Vec<u32> = slots.collect();
+            let (members, size) = &wanted[at];
+            let table = tables.get(&signature(members, *size)).cloned().unwrap_or_default();
+            let (refused, by_hash) = counts.get(service.name.as_str()).copied().unwrap_or_default();
+            self.faces.push(Face { slots, table, is_stale: false, refused, by_hash });
+        }
+        for at in 0..self.faces.len() {
+            // A server's health may have changed since the draft.
+            let size = policy.services[at].table_size();
+            self.faces[at].is_stale =
+                signature(&self.members_now(at), size) != self.faces[at].table.signature();
+        }
+        self.free_idle();
+        self.index();
+        self.resize();
+        self.restart_checks(now_ns);
+        self.slots.iter().filter(|slot| slot.service.is_none()).map(|slot| slot.sessions as usize).sum()
+    }
+
+    /// The slot of a server: the one that it had, or another one.
+    fn enter(
+        &mut self,
+        at: u16,
+        service: &Service,
+        server: &Server,
+        known: Option<u32>,
+        goes_on: bool,
+    ) -> u32 {
+        let new = Slot::new(at, service.mode, server);
+        if let Some(number) = known {
+            let slot = &mut self.slots[number as usize];
+            let watch = if goes_on { slot.watch } else { Watch::default() };
+            *slot = Slot {
+                watch,
+                sessions: slot.sessions,
+                begun: slot.begun,
+                packets: slot.packets,
+                bytes: slot.bytes,
+                ..new
+            };
+            return number;
+        }
+        match self.free.pop() {
+            Some(number) => {
+                self.slots[number as usize] = new;
+                number
+            }
+            None => {
+                self.slots.push(new);
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Slots without a server and sessions are free.
+    fn free_idle(&mut self) {
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            if slot.service.is_none() && slot.sessions == 0 && !slot.is_free {
+                slot.is_free = true;
+                self.free.push(number as u32);
+            }
+        }
+    }
+
+    /// What packets are found by.
+    fn index(&mut self) {
+        self.roles.clear();
+        self.ports.clear();
+        self.behind.clear();
+        let policy = Arc::clone(&self.policy);
+        let mut note = |address: u128, bit: u8| *self.roles.entry(address).or_default() |= bit;
+        policy.own.iter().flatten().for_each(|own| note(number(*own), role::OWN));
+        for (at, (service, face)) in policy.services.iter().zip(&self.faces).enumerate() {
+            let virtual_one = number(service.address);
+            note(virtual_one, role::VIRTUAL);
+            for (server, slot) in service.servers.iter().zip(&face.slots) {
+                let server = number(server.address);
+                if service.mode == Mode::Nat {
+                    note(server, role::BEHIND);
+                    self.behind.entry(server).or_default().push(*slot);
+                }
+                if service.check.is_some() {
+                    note(server, role::PROBED);
+                }
+            }
+            let all = [(0, 0)];
+            let ranges = if service.ports.is_empty() { &all[..] } else { &service.ports };
+            for port in ranges.iter().flat_map(|(low, high)| *low..=*high) {
+                self.ports.insert((virtual_one, service.protocol, port), at as u16);
+            }
+        }
+        // Sessions of servers that are gone still have answers under way.
+        for slot in self.slots.iter().filter(|slot| slot.service.is_none() && !slot.is_free) {
+            if slot.mode == Mode::Nat {
+                *self.roles.entry(slot.address).or_default() |= role::BEHIND;
+            }
+        }
+    }
+
+    /// Another number of sessions: those that are agreed on come first, there may be room for fewer.
+    fn resize(&mut self) {
+        if self.sessions.capacity() == self.policy.sessions {
+            return;
+        }
+        let new = FlowTable::new(self.policy.sessions, self.rng.u64(..));
+        let old = std::mem::replace(&mut self.sessions, new);
+        self.hand = 0;
+        for settled in [true, false] {
+            for (_, flow) in old.iter().filter(|(_, flow)| flow.value.track.is_settled() == settled) {
+                let entered = self.sessions.insert(flow.forward, flow.reply, *flow.value, flow.expires_ns);
+                if entered.is_err() {
+                    self.slots[flow.value.slot as usize].sessions -= 1;
+                }
+            }
+        }
+        self.free_idle();
+    }
+
+    /// The address of a slot.
+    pub(super) fn address_of(&self, slot: u32) -> IpAddr {
+        address(self.slots[slot as usize].address)
+    }
+}

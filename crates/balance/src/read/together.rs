@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is wrong with statements that are right by themselves.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+
+use lang::{Diagnostic, Severity};
+
+use super::Reader;
+use crate::policy::Kind;
+
+/// Ports of all services together at most, services without ports apart.
+const PORTS_MAX: u64 = 1 << 16;
+
+impl Reader {
+    pub(super) fn check_together(&mut self) {
+        self.check_ports();
+        self.check_addresses();
+        for at in 0..self.policy.services.len() {
+            self.check_probes(at);
+            if self.policy.services[at].servers.is_empty() && self.faults.errors() == 0 {
+                let name = &self.policy.services[at].name;
+                let strange = Diagnostic {
+                    severity: Severity::Warning,
+                    ..Diagnostic::error(
+                        "W0801",
+                        format!("service '{name}' has no server: its packets are dropped"),
+                    )
+                };
+                let help = format!("add `server {name} ADDRESS`");
+                self.faults.strange(strange.at(self.spans[at]).help(help));
+            }
+        }
+    }
+
+    /// Each port of an address belongs to one service.
+    fn check_ports(&mut self) {
+        let services = &self.policy.services;
+        let count = |(low, high): &(u16, u16)| u64::from(high - low) + 1;
+        let ports: u64 = services.iter().flat_map(|service| &service.ports).map(count).sum();
+        if ports > PORTS_MAX {
+            let message = format!("the services have {ports} ports, more than {PORTS_MAX}");
+            self.faults.wrong(self.spans[0], message, "leave `port` out in services for all ports");
+            return;
+        }
+        let mut owners: HashMap<(IpAddr, Option<u8>, u16), usize> = HashMap::new();
+        let mut clashes = Vec::new();
+        for (at, service) in services.iter().enumerate() {
+            // Port 0 stands for all.
+            let ranges = if service.ports.is_empty() { &[(0, 0)][..] } else { &service.ports };
+            for port in ranges.iter().flat_map(|(low, high)| *low..=*high) {
+                if let Some(other) = owners.insert((service.address, service.protocol, port), at) {
+                    clashes.push((at, other, port));
+                    break;
+                }
+            }
+        }
+        for (at, other, port) in clashes {
+            let (one, two) = (&self.policy.services[at].name, &self.policy.services[other].name);
+            let what = if port == 0 { "all other ports".to_owned() } else { format!("port {port}") };
+            let message = match at == other {
+                true => format!("{what} of service '{one}' is listed twice"),
+                false => format!("{what} would belong to '{one}' and to '{two}'"),
+            };
+            self.faults.wrong(self.spans[at], message, "leave the port out in one place");
+            self.faults.note(Some(self.spans[other]), "the other one");
+        }
+    }
+
+    /// A server has another address than a service.
+    fn check_addresses(&mut self) {
+        let virtual_ones: HashSet<IpAddr> = self.policy.services.iter().map(|one| one.address).collect();
+        for (service, span) in self.policy.services.iter().zip(&self.spans) {
+            if let Some(server) = service.servers.iter().find(|one| virtual_ones.contains(&one.address)) {
+                let message = format!(
+                    "server {} of '{}' has the address of a service: its packets would go in a circle",
+                    server.address, service.name
+                );
+                self.faults.wrong(*span, message, "name the server by an address of its own");
+            }
+        }
+    }
+
+    /// Probes need an address to come from, and a port to go to.
+    fn check_probes(&mut self, at: usize) {
+        let service = &self.policy.services[at];
+        let Some(check) = service.check else { return };
+        let span = self.spans[at];
+        if self.policy.own_for(service.address).is_none() {
+            let family = if service.address.is_ipv6() { "IPv6" } else { "IPv4" };
+            let message = format!("the checks of '{}' have no {family} address to come from", service.name);
+            self.faults.wrong(
+                span,
+                message,
+                "add `own ADDRESS`, with an address of the router towards the servers",
+            );
+            return;
+        }
+        let lacks_port = service.servers.iter().any(|server| service.checked_port(server).is_none());
+        if matches!(check.kind, Kind::Tcp(_)) && lacks_port {
+            let message = format!("the checks of '{}' have no port", service.name);
+            self.faults.wrong(
+                span,
+                message,
+                format!("write `check {} tcp port PORT`, or icmp", service.name),
+            );
+        }
+    }
+}
