@@ -123,6 +123,7 @@ reasons! {
     OutOfWindow "out-of-window" "The sequence numbers do not belong to the connection that a firewall knows.";
     ConnectionTableFull "connection-table-full" "A firewall has as many connections as it may.";
     SourceLimit "source-limit" "The source has as many connections through a firewall as the rule allows.";
+    NoServer "no-server" "No server of a load balancer's service takes connections.";
     Unreassembled "unreassembled" "A fragment, where whole packets are needed: reassemble it first.";
     ForeignVlan "foreign-vlan" "The frame belongs to a VLAN that is not taken here.";
     NoVlan "no-vlan" "A VLAN tag is missing or not the one expected.";

@@ -8,6 +8,7 @@
 use element::{Class, Foreign, Registry};
 
 pub mod analysis;
+pub mod balance;
 pub mod basic;
 pub mod bridge;
 #[cfg(test)]
@@ -73,6 +74,7 @@ pub fn options() -> lang::Options {
 #[rustfmt::skip]
 static KINDS: &[&[Class]] = &[
     analysis::CLASSES,
+    balance::CLASSES,
     basic::CLASSES,
     bridge::CLASSES,
     classify::CLASSES,

@@ -125,6 +125,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("EtherSpanTree", "it sends to itself"),
     ("FTPPortMapper", "it has one output"),
     ("FromDump", "a source"),
+    ("Balance", "it needs a file; a test of its own in its file"),
     ("Firewall", "it needs a file; a test of its own in its file"),
     ("FrontDropQueue", "a queue; a test of its own below"),
     ("FullNoteQueue", "a queue"),

@@ -136,6 +136,7 @@ const GOES_ON: &[&str] = &[
 const GOES_ON_ELSEWHERE: &[&str] = &[
     "ARPTable",
     "BFD",
+    "Balance",
     "ControlSocket",
     "EtherSpanTree",
     "Firewall",

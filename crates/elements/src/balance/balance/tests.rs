@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use super::*;
+use crate::io::testing::Temp;
+use crate::testing::{Rig, Run};
+
+const STATEMENTS: &str = "service web tcp 192.0.2.80 port 80 direct\nserver web 10.0.1.11-10.0.1.14\n\
+    service dns udp 192.0.2.80 port 53\nserver dns 10.0.1.21 port 5353\n";
+
+fn packet(headers: &str) -> Packet {
+    let bytes = wire::compose::compose(headers).unwrap().bytes;
+    let mut packet = Packet::copy_of(&bytes).unwrap();
+    packet.set_network(0, if bytes[0] >> 4 == 4 { 20 } else { 40 });
+    packet
+}
+
+/// One path for IPv4, one for IPv6.
+fn text(file: &str) -> String {
+    format!(
+        "lb :: Balance({file}); i0 :: TestIn -> lb -> o0 :: TestOut; i1 :: TestIn -> [1]lb; lb[1] -> o1 :: TestOut;"
+    )
+}
+
+fn tcp(client: u8, flags: &str) -> String {
+    format!("ip 203.0.113.{client} > 192.0.2.80 / tcp 9 > 80 flags {flags}")
+}
+
+/// Destination annotations of what has left.
+fn hops(run: &Run) -> Vec<String> {
+    run.out("o0").iter().map(|packet| IpAddr::from(packet.dst_ip()).to_string()).collect()
+}
+
+#[test]
+fn packets_get_servers() {
+    let files = Temp::new();
+    let run = Rig::text(&text(&files.file("lb", STATEMENTS))).ready();
+    run.give("i0", (1..100).map(|client| packet(&tcp(client, "S"))).collect());
+    let run = run.again();
+    let first = hops(&run);
+    assert!((11..15).all(|n| first.contains(&format!("10.0.1.{n}"))), "{first:?}");
+    run.give("i0", (1..100).map(|client| packet(&tcp(client, "A"))).collect());
+    let run = run.again();
+    assert_eq!(hops(&run), first);
+    run.give("i0", vec![packet(&tcp(1, "A"))]);
+    let run = run.again();
+    assert_eq!(run.bytes("o0")[0], packet(&tcp(1, "A")).data(), "direct return changes nothing");
+    run.give("i0", vec![packet("ip 203.0.113.1 > 192.0.2.80 / udp 9 > 53")]);
+    let run = run.again();
+    let query = run.out("o0").pop().unwrap();
+    assert_eq!((query.dst_ip(), &query.data()[22..24]), ([10, 0, 1, 21], &5353u16.to_be_bytes()[..]));
+    run.give("i0", vec![packet("ip 10.0.1.21 > 203.0.113.1 / udp 5353 > 9")]);
+    let mut run = run.again();
+    assert_eq!(run.bytes("o0")[0][12..16], [192, 0, 2, 80]);
+    assert_eq!(run.read("lb.nsessions"), "100");
+    let services = run.read("lb.services");
+    assert!(
+        services.starts_with("1 4 4 99 199 7960 0 0 0 0 service web tcp 192.0.2.80 port 80 direct\n"),
+        "{services}"
+    );
+    let servers = run.read("lb.servers");
+    assert!(servers.ends_with("dns 10.0.1.21 5353 1 unchecked - 100.00 1 1 1 28 1 28 - -\n"), "{servers}");
+    let sessions = run.read("lb.sessions");
+    assert!(sessions.starts_with("-\n") && sessions.lines().count() == 101, "{sessions}");
+    assert!(sessions.contains("\nudp 203.0.113.1 9 192.0.2.80 53 10.0.1.21 5353 open 0 300\n"), "{sessions}");
+}
+
+#[test]
+fn drops_have_names() {
+    let files = Temp::new();
+    let empty = files.file("empty", "service web tcp 192.0.2.80 port 80\n");
+    let clash = files.file("clash", "service a tcp 192.0.2.80 port 80\nserver a 10.0.1.11 port 8080\nservice b tcp 192.0.2.80 port 81\nserver b 10.0.1.11 port 8080\n");
+    let drops = |file: &str, headers: &[&str]| {
+        let run = Rig::text(&text(file)).ready();
+        run.give("i0", headers.iter().map(|headers| packet(headers)).collect());
+        run.again().drops("lb")
+    };
+    let one = tcp(1, "S");
+    assert_eq!(drops(&empty, &[&one]), [(Reason::NoServer, 1)]);
+    let later = "ip 203.0.113.1 > 192.0.2.80 offset 800 / udp 1 > 2";
+    assert_eq!(drops(&empty, &[later]), [(Reason::Unreassembled, 1)]);
+    assert_eq!(drops(&empty, &["ip 203.0.113.1 > 192.0.2.80 proto 6 / payload 5"]), [(Reason::BadLength, 1)]);
+    let agreed = [&one, "ip 10.0.1.11 > 203.0.113.1 / tcp 8080 > 9 flags SA", &tcp(1, "A")];
+    let other = "ip 203.0.113.1 > 192.0.2.80 / tcp 9 > 81";
+    assert_eq!(drops(&clash, &[&agreed[..], &[other]].concat()), [(Reason::MappingTaken, 1)]);
+}
+
+/// A server beside the balancer: it turns probes around, as far as IPMirror and ICMPPingResponder do.
+const CHECKED: &str = "own 10.0.1.1\nown 2001:db8::1\nservice a udp 192.0.2.80\nserver a 10.0.1.11-10.0.1.12\n\
+    check a icmp every 1s timeout 500ms\nservice b udp 2001:db8::80\nserver b 2001:db8::11\ncheck b icmp\n";
+
+#[test]
+fn servers_are_checked() {
+    let files = Temp::new();
+    let file = files.file("lb", CHECKED);
+    let text = format!(
+        "lb :: Balance({file}); i0 :: TestIn -> lb; lb -> c :: IPClassifier(src host 10.0.1.1 and dst host 10.0.1.11, -); \
+         c[0] -> ICMPPingResponder -> lb; c[1] -> o0 :: TestOut; Idle -> [1]lb; lb[1] -> o1 :: TestOut; \
+         Script(wait 5.2, stop);"
+    );
+    let mut run = Rig::text(&text).run();
+    let servers = run.read("lb.servers");
+    let lines: Vec<&str> = servers.lines().collect();
+    assert!(lines[0].starts_with("a 10.0.1.11 - 1 up - 100.00 0 0 0 0 0 0 ok "), "{servers}");
+    assert!(lines[1].starts_with("a 10.0.1.12 - 1 down - 0.00 0 0 0 0 0 0 failed "), "{servers}");
+    assert!(lines[2].starts_with("b 2001:db8::11 - 1 down "), "{servers}");
+    let lost = run.out("o0").len();
+    assert!((5..=6).contains(&lost), "{lost}");
+    assert!(
+        run.out("o0").iter().all(|packet| packet.dst_ip() == [10, 0, 1, 12] && packet.network().is_some())
+    );
+    let six = run.out("o1");
+    assert!((2..=3).contains(&six.len()) && six[0].anno::<16>(anno::DST_IP)[15] == 0x11);
+    assert!(matches!(run.drops("lb")[..], [(Reason::Discarded, 5..=6)]), "{:?}", run.drops("lb"));
+}
+
+#[test]
+fn a_person_and_files_change_servers() {
+    let files = Temp::new();
+    let file = files.file("lb", STATEMENTS);
+    let run = Rig::text(&text(&file)).ready();
+    run.give("i0", (1..60).map(|client| packet(&tcp(client, "S"))).collect());
+    let mut run = run.again();
+    let first = hops(&run);
+    run.write("lb.set", "web 10.0.1.11 drain").unwrap();
+    run.write("lb.set", "web 10.0.1.12 weight 0").unwrap();
+    run.write("lb.set", "web 10.0.1.13 down").unwrap();
+    run.give(
+        "i0",
+        (1..120).map(|client| packet(&tcp(client, if client < 60 { "A" } else { "S" }))).collect(),
+    );
+    let mut run = run.again();
+    for (n, hop) in hops(&run).into_iter().enumerate() {
+        let expected = match first.get(n).map(String::as_str) {
+            Some("10.0.1.13") | None => "10.0.1.14",
+            Some(before) => before,
+        };
+        assert_eq!(hop, expected, "client {}", n + 1);
+    }
+    let states = |run: &mut Run| {
+        let text = run.read("lb.servers");
+        let state = |line: &str| line.split(' ').skip(4).take(3).collect::<Vec<_>>().join(" ");
+        text.lines().map(state).collect::<Vec<_>>()
+    };
+    let expected =
+        ["draining - 0.00", "draining - 0.00", "down set 0.00", "unchecked - 100.00", "unchecked - 100.00"];
+    assert_eq!(states(&mut run), expected);
+    for (wrong, said) in [
+        ("web", "expects SERVICE ADDRESS [PORT]"),
+        ("web 10.0.1.11 weight 1001", "weights to 1000"),
+        ("web 10.0.1.19 up", "service 'web' has no server 10.0.1.19"),
+        ("wab 10.0.1.11 up", "there is no service 'wab': there is web, dns"),
+    ] {
+        let why = run.write("lb.set", wrong).unwrap_err().to_string();
+        assert!(why.contains(said), "{why}");
+    }
+    // A file with a mistake changes nothing; one without ends what was set.
+    let wrong = files.file("wrong", format!("{STATEMENTS}servar web 10.0.1.15"));
+    let why = run.write("lb.load", &wrong).unwrap_err().to_string();
+    assert!(why.contains("wrong:5: unknown statement 'servar'"), "{why}");
+    assert_eq!(states(&mut run), expected);
+    run.write("lb.load", "").unwrap();
+    assert!(states(&mut run).iter().all(|state| state.starts_with("unchecked")));
+    // Through a swap, with another server.
+    let before = run.read("lb.nsessions");
+    files.file("lb", STATEMENTS.replace("10.0.1.14", "10.0.1.16"));
+    run.swap(&text(&file)).unwrap();
+    assert_eq!(run.read("lb.nsessions"), before);
+    assert_eq!(states(&mut run).len(), 7);
+    run.give("i0", (60..120).map(|client| packet(&tcp(client, "A"))).collect());
+    let run = run.again();
+    assert!(hops(&run).iter().all(|hop| hop == "10.0.1.14"));
+}
+
+#[test]
+fn mistakes_are_errors() {
+    let files = Temp::new();
+    let errors = |arguments: &str| Rig::text(&text(arguments)).errors();
+    assert_eq!(errors(&files.file("lb", STATEMENTS)), Vec::<String>::new());
+    for (arguments, said) in [
+        ("/nowhere", "cannot read '/nowhere'"),
+        ("", "FILE"),
+        ("STATEMENT service web tcp 192.0.2.80, STATEMENT server wab 10.0.0.1", "unknown service 'wab'"),
+        ("/nowhere, STATEMENT seed 5", "FILE and STATEMENT: the statements stand in one of them"),
+    ] {
+        let found = errors(arguments);
+        assert!(found.len() == 1 && found[0].contains(said), "{found:?}");
+    }
+}
+
+#[test]
+fn a_batch_is_balanced_as_its_packets_are() {
+    let files = Temp::new();
+    let text = text(&files.file("lb", format!("{STATEMENTS}sessions 6")));
+    let run = |burst: usize| {
+        let run = Rig::text(&text).burst(burst).ready();
+        let arriving = [
+            &tcp(1, "S"),
+            &tcp(2, "S"),
+            &tcp(1, "A"),
+            "ip 203.0.113.1 > 192.0.2.80 / udp 9 > 53",
+            "ip 10.0.1.21 > 203.0.113.1 / udp 5353 > 9",
+            "ip 203.0.113.1 > 192.0.2.80 / udp 9 > 54",
+            &tcp(3, "S"),
+            "ip 203.0.113.1 > 192.0.2.80 offset 800 / udp 1 > 2",
+        ];
+        run.give("i0", arriving.iter().chain(&arriving).map(|headers| packet(headers)).collect());
+        let run = run.again();
+        (run.bytes("o0"), hops(&run), run.drops("lb"))
+    };
+    let one = run(1);
+    assert_eq!(one, run(32));
+    assert!(one.0.len() == 14 && one.2.len() == 1, "{one:?}");
+}
