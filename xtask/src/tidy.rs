@@ -175,6 +175,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "junctor",
         &[
             "affinity",
+            "balance",
             "bench",
             "client",
             "conf",

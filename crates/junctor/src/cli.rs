@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
-    affinity, apply, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib, firewall,
-    init, ipsec, lab, nat, outcome, parallelize, plan, profile, routing, run, sessions, top, trace, trial,
-    trials, up,
+    affinity, apply, balance, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib,
+    firewall, init, ipsec, lab, nat, outcome, parallelize, plan, profile, routing, run, sessions, top, trace,
+    trial, trials, up,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -34,6 +34,7 @@ enum Command {
     Affinity(affinity::Args),
     Apply(apply::Args),
     Ctl(ctl::Args),
+    Balance(balance::Args),
     Bench(bench::Args),
     Capture(capture::Args),
     Charon(routing::charon::Args),
@@ -98,6 +99,7 @@ pub(crate) fn main() -> u8 {
         Command::Bfd(args) => routing::bfd::main(&args),
         Command::Apply(args) => apply::main(&args),
         Command::Ctl(args) => ctl::main(&args),
+        Command::Balance(args) => balance::main(&args),
         Command::Bench(args) => bench::main(args),
         Command::Capture(args) => capture::main(&args),
         Command::Charon(args) => routing::charon::main(&args),

@@ -10,6 +10,7 @@ extern crate report;
 
 mod affinity;
 mod apply;
+mod balance;
 mod bench;
 mod capture;
 mod check;

@@ -68,7 +68,6 @@
 //!
 //! See also: NAT44, IPRewriter, Firewall, IPReassembler. RFC 5508, RFC 6528
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -301,7 +300,8 @@ impl Element for Balance {
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         let policy = self.policy.take().ok_or("the statements could not be read")?;
-        let balancer = Balancer::new(policy, RandomState::new().hash_one(0), cx.now());
+        let (seed, now) = (cx.random().u64(..), cx.now());
+        let balancer = Balancer::new(policy, seed, now);
         let has_checks = balancer.policy().services.iter().any(|service| service.check.is_some());
         self.balancer = Some(Arc::new(AdaptiveLock::new(balancer)));
         if has_checks && cx.is_home() {
