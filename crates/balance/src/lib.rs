@@ -15,10 +15,10 @@
 //! assert_eq!(query[22..24], 5353u16.to_be_bytes());
 //! ```
 //!
-//! 1. [`read`] makes a [`Policy`](policy::Policy) of a text, or says what is wrong in it.
-//! 2. [`Balancer::arriving`] balances packets that arrive, and translates answers back.
-//! 3. [`Balancer::work`] goes on with health checks and tables; it is called when it says.
-//! 4. [`Balancer::draft`], [`Draft::build`] and [`Balancer::replace`] put another policy in place. Sessions stay with their servers.
+//! [`read`] makes a [`Policy`](policy::Policy) of a text, or says what is wrong in it. [`Balancer::arriving`] balances packets that arrive, and translates
+//! answers back. [`Balancer::work`] goes on with health checks and tables; it is called when it says.
+//!
+//! [`Balancer::draft`], [`Draft::build`] and [`Balancer::replace`] put another policy in place. Sessions stay with their servers.
 #![forbid(unsafe_code)]
 
 mod balancer;

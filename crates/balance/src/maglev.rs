@@ -3,9 +3,9 @@
 //!
 //! A table has a prime number of places, far more than servers, and each place names a server (Eisenbud et al., *Maglev: A Fast and
 //! Reliable Software Network Load Balancer*, 2016, section 3.4). Each server has an order of its own in which it wants the places.
-//! Servers take turns, and whoever has the turn takes the first place of its order that is free.
+//! Servers take turns, and each takes the first place of its order that is free.
 //!
-//! So shares differ by a place at most. When a server comes or goes, few places change besides its own.
+//! So shares differ by a place at most. When a server comes or goes, few places change apart from its own.
 //!
 //! **Weights.** The turns of a server are evenly spaced in a virtual time: the *n*-th one is at *n* / weight. So the order of the turns of
 //! others does not depend on a server's weight. With equal weights this is the paper's round-robin.
@@ -36,7 +36,7 @@ const FREE: u16 = u16::MAX;
 /// A server that takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Who it is, whatever its place in the file.
+    /// Who it is, wherever the file names it.
     pub identity: u64,
     /// Its weight, at least 1.
     pub weight: u16,
@@ -58,6 +58,8 @@ pub struct Table {
     /// For each place, which of the targets.
     places: Box<[u16]>,
     targets: Box<[u32]>,
+    /// Places of each target.
+    counts: Box<[u32]>,
     signature: u64,
 }
 
@@ -85,6 +87,11 @@ impl Table {
     /// Whether it leads nowhere.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+
+    /// Targets, each with its number of places.
+    pub fn shares(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.targets.iter().copied().zip(self.counts.iter().copied())
     }
 
     /// The target at each place.
@@ -125,6 +132,7 @@ pub struct Builder {
     turns: BinaryHeap<Reverse<(u64, u64, u16)>>,
     taken: usize,
     targets: Box<[u32]>,
+    counts: Box<[u32]>,
     signature: u64,
 }
 
@@ -146,13 +154,14 @@ impl Builder {
             places: vec![FREE; size as usize],
             turns: part.iter().enumerate().map(first).collect(),
             taken: 0,
+            counts: vec![0; part.len()].into(),
             targets: part.iter().map(|member| member.target).collect(),
             signature,
             orders,
         }
     }
 
-    /// By which members it was begun.
+    /// The signature of its members.
     pub fn signature(&self) -> u64 {
         self.signature
     }
@@ -178,6 +187,7 @@ impl Builder {
                 }
             }
             self.taken += 1;
+            self.counts[usize::from(*member)] += 1;
             *time += order.pace;
         }
         self.taken == self.places.len()
@@ -185,7 +195,8 @@ impl Builder {
 
     /// The table.
     pub fn finish(self) -> Table {
-        Table { places: self.places.into(), targets: self.targets, signature: self.signature }
+        let Builder { places, targets, counts, signature, .. } = self;
+        Table { places: places.into(), targets, counts, signature }
     }
 }
 
@@ -206,6 +217,7 @@ mod tests {
     fn counts(table: &Table, n: usize) -> Vec<usize> {
         let mut counts = vec![0; n];
         table.targets().for_each(|target| counts[target as usize - 1000] += 1);
+        assert!(table.shares().all(|(target, count)| counts[target as usize - 1000] == count as usize));
         counts
     }
 

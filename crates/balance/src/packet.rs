@@ -115,7 +115,9 @@ pub(crate) fn addresses(ip: &[u8]) -> Option<[u128; 2]> {
         4 => Some([mapped(u32_at(ip, 12)?), mapped(u32_at(ip, 16)?)]),
         6 => {
             let both = ip.get(8..40)?;
-            Some([0, 16].map(|at| u128::from_be_bytes(*both[at..].first_chunk().expect("32 bytes"))))
+            let both = [0, 16].map(|at| u128::from_be_bytes(*both[at..].first_chunk().expect("32 bytes")));
+            // Nobody sends from or to mapped addresses: they would pass for those of IPv4.
+            both.iter().all(|address| address >> 32 != 0xffff).then_some(both)
         }
         _ => None,
     }

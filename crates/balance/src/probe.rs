@@ -39,7 +39,7 @@ impl Probe {
 pub(crate) enum Ask {
     /// A SYN to a port from a port.
     Syn { local: u16, port: u16, token: u32 },
-    /// The end of what a SYN has begun.
+    /// The end of what a SYN has started.
     Reset { local: u16, port: u16, token: u32 },
     /// An echo request.
     Echo { local: u16, token: u32 },

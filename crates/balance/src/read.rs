@@ -50,7 +50,7 @@ pub fn read(name: &str, text: &str) -> Reading {
         if reader.faults.are_too_many() {
             break;
         }
-        // Whatever is wrong has been noted.
+        // Errors have been noted.
         let _ = reader.statement(line);
     }
     reader.check_together();

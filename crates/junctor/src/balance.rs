@@ -55,7 +55,7 @@ enum What {
   junctor balance set web 10.0.1.11 drain
   junctor balance set web 10.0.1.11 active         ends that
   junctor balance set web 10.0.1.11 weight 5
-  junctor balance set web 10.0.1.11 down           or up, whatever checks say
+  junctor balance set web 10.0.1.11 down           or up, and checks do not count
   junctor balance set web 10.0.1.11 auto           as checks say
   junctor balance set dns 10.0.1.21 --port 5353 drain")]
     Set {

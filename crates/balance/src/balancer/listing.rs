@@ -104,28 +104,38 @@ impl Balancer {
 
     /// All servers, by service and in the order of the file.
     pub fn servers(&self) -> impl Iterator<Item = ServerView<'_>> {
-        self.policy.services.iter().zip(&self.faces).flat_map(move |(service, face)| {
-            let mut places = vec![0u32; face.slots.len()];
-            face.table.targets().for_each(|at| places[at as usize] += 1);
-            let all = face.table.len().max(1) as f64;
-            face.slots.iter().zip(places).map(move |(slot, places)| {
-                let slot = &self.slots[*slot as usize];
-                ServerView {
-                    service: &service.name,
-                    address: address(slot.address),
-                    port: slot.port,
-                    weight: slot.weight,
-                    state: slot.state(),
-                    is_forced: slot.forced.is_some(),
-                    share: f64::from(places) / all,
-                    sessions: slot.sessions,
-                    begun: slot.begun,
-                    packets: slot.packets,
-                    bytes: slot.bytes,
-                    checked: slot.watch.last,
-                    since_ns: slot.watch.since_ns,
-                }
-            })
+        (0..self.faces.len()).flat_map(|service| self.servers_of(service))
+    }
+
+    /// The servers of a service by its number, in the order of the file; none if there is no such service.
+    pub fn servers_of(&self, service: usize) -> impl Iterator<Item = ServerView<'_>> {
+        let (face, name) =
+            (self.faces.get(service), self.policy.services.get(service).map(|one| &one.name[..]));
+        let slots = face.map_or(&[][..], |face| &face.slots);
+        let mut places = vec![0; slots.len()];
+        let table = face.map(|face| &face.table);
+        table
+            .into_iter()
+            .flat_map(|table| table.shares())
+            .for_each(|(at, count)| places[at as usize] = count);
+        let all = table.map_or(1, |table| table.len().max(1)) as f64;
+        slots.iter().zip(places).map(move |(slot, places)| {
+            let slot = &self.slots[*slot as usize];
+            ServerView {
+                service: name.unwrap_or_default(),
+                address: address(slot.address),
+                port: slot.port,
+                weight: slot.weight,
+                state: slot.state(),
+                is_forced: slot.forced.is_some(),
+                share: f64::from(places) / all,
+                sessions: slot.sessions,
+                begun: slot.begun,
+                packets: slot.packets,
+                bytes: slot.bytes,
+                checked: slot.watch.last,
+                since_ns: slot.watch.since_ns,
+            }
         })
     }
 

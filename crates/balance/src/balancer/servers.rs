@@ -47,7 +47,7 @@ pub enum Change {
     Weight(u16),
     /// Whether it gets no new connections.
     Drain(bool),
-    /// It is up, or down, whatever checks say; without, checks say.
+    /// It is up, or down, and checks do not count. Without, they decide.
     Force(Option<bool>),
 }
 

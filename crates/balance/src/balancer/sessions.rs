@@ -49,14 +49,14 @@ impl Balancer {
             self.faces[service].refused += 1;
             return Outcome::Drop(Cause::NoServer);
         };
+        if view.flags() & RST != 0 {
+            // The end of a connection begins no session.
+            self.count(slot, view, Side::Client);
+            return apply::request(ip, view, &self.slots[slot as usize]);
+        }
         let mut clash = None;
         for n in 1..=TRIES {
-            // The end of a connection begins no session.
-            let made = match view.flags() & RST {
-                0 => self.insert(now_ns, view, key, slot),
-                _ => Err(Refusal::Full),
-            };
-            match made {
+            match self.insert(now_ns, view, key, slot) {
                 Ok(id) => {
                     self.note(now_ns, id, view, Side::Client);
                     return apply::request(ip, view, &self.slots[slot as usize]);

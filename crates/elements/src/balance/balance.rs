@@ -49,12 +49,12 @@
 //! to probes.
 //!
 //! **Handlers**
-//! * `services` read: a line for each service: its line in the file, servers that take connections, servers, sessions; packets and bytes from clients, and from servers; packets dropped as `no-server`, and
-//!   packets without a session; then its text.
-//! * `servers` read: a line for each server: service, address, port or `-`, weight, `up`, `unchecked`, `draining` or `down`, `set` or `-` if a person has forced that, share of new connections in percent, sessions, sessions that it
-//!   has had; packets and bytes to it, and from it; `ok`, `failed` or `-` for the last check, and its age in seconds.
-//! * `sessions` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each session: protocol, client and port, virtual address and port, server and port, state, age and the seconds
-//!   until it ends.
+//! * `services` read: a line for each service: its line in the file, servers that take connections, servers, sessions. Then packets and bytes from clients, and from servers; packets dropped as
+//!   `no-server`, and packets without a session; its text.
+//! * `servers` read: a line for each server: service, address, port or `-`, weight, state, `set` or `-`, share of new connections in percent. The state is `up`, `unchecked`, `draining` or `down`; `set` says that a
+//!   person has forced it. Then sessions, and sessions that it has had; packets and bytes to it, and from it. At the end `ok`, `failed` or `-` for the last check, and its age in seconds.
+//! * `sessions` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each session. It has protocol, client and port, virtual address and port, server and port, and
+//!   state. Its age follows, and the seconds until it ends.
 //! * `nsessions`, `capacity` read. `file` read: FILE.
 //! * `set` write: `SERVICE ADDRESS [PORT] CHANGE`, where CHANGE is `weight N`, `drain`, `active` (drains no more), `down`, `up`, or `auto` (as checks say).
 //! * `load` write: reads FILE again, or the file that is named. Connections stay with servers that are still named. If there is a mistake, the old statements stay.
@@ -226,7 +226,8 @@ impl Balance {
         let (service, address, port, change) =
             change(text).ok_or_else(|| HandlerError::bad_value("set", text, expected))?;
         self.lock().set(service, address, port, change).map_err(HandlerError::Failed)?;
-        set_earlier(cx, NEXT, Some(0));
+        let now = cx.now();
+        set_earlier(cx, NEXT, Some(now));
         Ok(())
     }
 
@@ -369,7 +370,7 @@ impl LongHandlers for Balance {
         let (load, element) = (self.load(value, cx.now()), cx.name().to_owned());
         let loading = Arc::clone(&self.loading);
         loading.fetch_add(1, Ordering::AcqRel);
-        // Whoever loads has no timer: this one looks for what is new.
+        // The thread that loads has no timer: this one looks for what is new.
         let soon = cx.now() + LOADING_NS;
         set_earlier(cx, NEXT, Some(soon));
         Some(Box::new(move || {

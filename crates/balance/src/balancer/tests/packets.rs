@@ -61,6 +61,16 @@ fn requests_go_to_servers() {
             check(&bytes);
         }
     }
+    // An address of IPv4 in a packet of IPv6 is nobody's.
+    for line in
+        ["ip6 ::9 > ::ffff:192.0.2.80 / tcp 9 > 80", "ip6 ::ffff:203.0.113.1 > 2001:db8::80 / tcp 9 > 81"]
+    {
+        assert_eq!(send(&mut balancer, 0, line).0, Outcome::Unchanged, "{line}");
+    }
+    // A reset that belongs to nothing begins nothing.
+    let before = balancer.len();
+    let reset = "ip 203.0.113.99 > 192.0.2.80 / tcp 9 > 80 flags R";
+    assert_eq!((send(&mut balancer, 0, reset).0, balancer.len()), (Outcome::Direct(ip("10.0.1.11")), before));
     let dropped = |line: &str, cause: Cause| {
         let mut balancer = Balancer::new(policy(BOTH), 1, 0);
         assert_eq!(send(&mut balancer, 0, line).0, Outcome::Drop(cause), "{line}");

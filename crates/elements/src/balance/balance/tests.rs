@@ -84,7 +84,7 @@ fn drops_have_names() {
     assert_eq!(drops(&clash, &[&agreed[..], &[other]].concat()), [(Reason::MappingTaken, 1)]);
 }
 
-/// A server beside the balancer: it turns probes around, as far as IPMirror and ICMPPingResponder do.
+/// Servers of both families that are pinged; the router of the test answers for one of them.
 const CHECKED: &str = "own 10.0.1.1\nown 2001:db8::1\nservice a udp 192.0.2.80\nserver a 10.0.1.11-10.0.1.12\n\
     check a icmp every 1s timeout 500ms\nservice b udp 2001:db8::80\nserver b 2001:db8::11\ncheck b icmp\n";
 

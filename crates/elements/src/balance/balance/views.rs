@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use balance::{Balancer, Session};
+use balance::{Balancer, ServerView, Session};
 use element::clock::{Nanos, SECOND};
 use sync::lock::AdaptiveGuard;
 
@@ -83,30 +83,34 @@ pub(super) fn services(shared: &Shared, now: Nanos) -> String {
     text
 }
 
-/// A line for each server.
+/// A line for each server. Packets go on between two services.
 pub(super) fn servers(shared: &Shared, now: Nanos) -> String {
     let mut text = String::new();
-    for view in reaped(shared, now).servers() {
-        let ([packets, answers], [bytes, answered]) = (view.packets, view.bytes);
-        let port = view.port.map_or_else(|| "-".to_owned(), |port| port.to_string());
-        let (result, age) = match view.checked {
-            None => ("-", "-".to_owned()),
-            Some((at, ok)) => {
-                (if ok { "ok" } else { "failed" }, (now.saturating_sub(at) / SECOND).to_string())
-            }
-        };
-        let _ = writeln!(
-            text,
-            "{} {} {port} {} {} {} {:.2} {} {} {packets} {bytes} {answers} {answered} {result} {age}",
-            view.service,
-            view.address,
-            view.weight,
-            view.state.name(),
-            if view.is_forced { "set" } else { "-" },
-            view.share * 100.0,
-            view.sessions,
-            view.begun,
-        );
+    let count = reaped(shared, now).policy().services.len();
+    for at in 0..count {
+        shared.lock().servers_of(at).for_each(|view| server(&mut text, &view, now));
     }
     text
+}
+
+/// The line of a server.
+fn server(text: &mut String, view: &ServerView<'_>, now: Nanos) {
+    let ([packets, answers], [bytes, answered]) = (view.packets, view.bytes);
+    let port = view.port.map_or_else(|| "-".to_owned(), |port| port.to_string());
+    let (result, age) = match view.checked {
+        None => ("-", "-".to_owned()),
+        Some((at, ok)) => (if ok { "ok" } else { "failed" }, (now.saturating_sub(at) / SECOND).to_string()),
+    };
+    let _ = writeln!(
+        text,
+        "{} {} {port} {} {} {} {:.2} {} {} {packets} {bytes} {answers} {answered} {result} {age}",
+        view.service,
+        view.address,
+        view.weight,
+        view.state.name(),
+        if view.is_forced { "set" } else { "-" },
+        view.share * 100.0,
+        view.sessions,
+        view.begun,
+    );
 }
