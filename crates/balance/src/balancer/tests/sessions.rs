@@ -172,6 +172,21 @@ fn one_client_has_one_server_if_it_is_to() {
 }
 
 #[test]
+fn clients_are_spread_evenly() {
+    for more in ["", "persist web source\n"] {
+        let mut balancer = Balancer::new(policy(&format!("{FOUR}{more}")), 1, 0);
+        let mut counts = std::collections::HashMap::new();
+        for client in 0..4000u32 {
+            let client = Ipv4Addr::from(0x0a09_0000 + client);
+            let line = format!("ip {client} > 192.0.2.80 / tcp 1000 > 80");
+            *counts.entry(server(&mut balancer, 0, &line)).or_insert(0) += 1;
+        }
+        // Four standard deviations are 110.
+        assert!(counts.len() == 4 && counts.values().all(|count| (890..1110).contains(count)), "{counts:?}");
+    }
+}
+
+#[test]
 fn sessions_end_in_time() {
     let mut balancer =
         Balancer::new(policy(&format!("{FOUR}timeout tcp 100s\ntimeout tcp-transitory 10s")), 1, 0);
