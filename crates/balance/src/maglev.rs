@@ -242,6 +242,42 @@ mod tests {
         }
     }
 
+    /// The paper's program, as it is printed: whole permutations, and turns one after the other.
+    fn naive(members: &[Member], size: u64) -> Vec<u32> {
+        let mut members = members.to_vec();
+        members.sort_by_key(|member| member.identity);
+        let permutation = |member: &Member| {
+            let (offset, skip) = (mix(member.identity) % size, mix(!member.identity) % (size - 1) + 1);
+            (0..size).map(|j| ((offset + j * skip) % size) as usize).collect::<Vec<usize>>()
+        };
+        let permutations: Vec<Vec<usize>> = members.iter().map(permutation).collect();
+        let (mut next, mut entry, mut filled) = (vec![0; members.len()], vec![None; size as usize], 0);
+        loop {
+            for (i, member) in members.iter().enumerate() {
+                let mut place = permutations[i][next[i]];
+                while entry[place].is_some() {
+                    next[i] += 1;
+                    place = permutations[i][next[i]];
+                }
+                entry[place] = Some(member.target);
+                next[i] += 1;
+                filled += 1;
+                if filled == entry.len() {
+                    return entry.into_iter().flatten().collect();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn equal_weights_give_the_table_of_the_paper() {
+        for (n, size) in [(1, 7), (2, 7), (3, 7), (7, 13), (10, 1009), (50, 5003)] {
+            let all = members(&vec![3; n]);
+            let table = Table::of(&all, size);
+            assert_eq!(table.targets().collect::<Vec<_>>(), naive(&all, size.into()), "{n} of {size}");
+        }
+    }
+
     #[test]
     fn few_places_move() {
         for n in [2usize, 3, 10, 100, 101, 300, 1000] {

@@ -251,6 +251,19 @@ fn check(mode: &str) {
         server["sessions"].as_u64() >= Some(left["server1"] as u64) && server["check_ok"] == true,
         "{shown}"
     );
+    // Checks begin with a file that has some, though no packet comes.
+    let text = statements(mode, &site.port);
+    let path = site.files.path().join("lb");
+    std::fs::write(
+        &path,
+        text.lines().filter(|line| !line.starts_with("check")).collect::<Vec<_>>().join("\n"),
+    )
+    .unwrap();
+    site.json(&["balance", "load"]);
+    assert_eq!(site.states(), ["unchecked"; 3]);
+    std::fs::write(&path, text).unwrap();
+    site.json(&["balance", "load"]);
+    site.wait_for_states(["up"; 3]);
     assert_eq!(site.junctor(&["balance", "show", "wab"]).status.code(), Some(1));
     let wrong = site.junctor(&["balance", "set", "web", "10.0.9.9", "up"]);
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();

@@ -187,6 +187,12 @@ fn clients_are_spread_evenly() {
 }
 
 #[test]
+fn records_are_two_lines() {
+    // The keys, when it expires and its bound, the generation and the value.
+    assert!(2 * 40 + 2 * 8 + 4 + size_of::<Option<Entry>>() <= 128);
+}
+
+#[test]
 fn sessions_end_in_time() {
     let mut balancer =
         Balancer::new(policy(&format!("{FOUR}timeout tcp 100s\ntimeout tcp-transitory 10s")), 1, 0);
