@@ -202,7 +202,7 @@ mod tests {
         for (kind, name, why) in [
             ("basic", "mirror", "is no name of a class"),
             ("basic", "../X", "is no name"),
-            ("nokind", "Mirror", "choose from analysis basic"),
+            ("nokind", "Mirror", "choose from analysis balance basic"),
         ] {
             assert!(make(&root, kind, name).unwrap_err().contains(why));
         }
