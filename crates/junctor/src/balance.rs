@@ -48,6 +48,21 @@ enum What {
         #[command(flatten)]
         of: Of,
     },
+    /// List the connections of a running router's load balancer, with their servers.
+    #[command(after_help = "Examples:
+  junctor balance sessions
+  junctor balance sessions --address 10.0.1.11      of this client, service or server
+  junctor balance sessions --json --limit 0         all of them")]
+    Sessions {
+        /// Only those with this address: of a client, a service or a server.
+        #[arg(long)]
+        address: Option<IpAddr>,
+        /// Show so many at most; 0 is all.
+        #[arg(long, default_value_t = 100)]
+        limit: usize,
+        #[command(flatten)]
+        of: Of,
+    },
     /// Change a server until a file is loaded: its weight, or whether it takes connections.
     ///
     /// A server that drains keeps its connections and gets no new ones. One that is down loses them to other servers.
@@ -94,6 +109,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let done = match &args.what {
         What::Check { file, json } => return check(file, *json),
         What::Show { service, of } => show(service.as_deref(), of),
+        What::Sessions { address, limit, of } => sessions(*address, *limit, of),
         What::Set { service, server, change, weight, port, of } => {
             if weight.is_some() && change != "weight" {
                 return outcome::usage(format!("'{change}' takes no number: write `weight N`"));
@@ -157,6 +173,34 @@ fn show(service: Option<&str>, of: &Of) -> Result<u8, Failure> {
         outln!("{}", view::services_text(&services));
         out!("{}", view::servers_text(&servers));
         outln!("{sessions} sessions of {capacity}");
+    }
+    Ok(exit::SUCCESS)
+}
+
+fn sessions(address: Option<IpAddr>, limit: usize, of: &Of) -> Result<u8, Failure> {
+    let (mut client, element) = of.connect(CLASS)?;
+    let most = if limit == 0 { usize::MAX } else { limit };
+    let (mut found, mut is_cut) = (Vec::new(), false);
+    view::sessions(&mut client, &element, |one| {
+        let ends = [one.client.0, one.service.0, one.server.0];
+        if address.is_none_or(|address| ends.contains(&address)) {
+            is_cut = found.len() == most;
+            if !is_cut {
+                found.push(one);
+            }
+        }
+        !is_cut
+    })?;
+    if of.json {
+        outln!(
+            "{}",
+            json!({ "element": element, "sessions": view::sessions_json(&found), "complete": !is_cut })
+        );
+    } else {
+        out!("{}", view::sessions_text(&found));
+        if is_cut {
+            outln!("the first {limit} that were found: there are more");
+        }
     }
     Ok(exit::SUCCESS)
 }

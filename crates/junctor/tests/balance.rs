@@ -264,6 +264,18 @@ fn check(mode: &str) {
     std::fs::write(&path, text).unwrap();
     site.json(&["balance", "load"]);
     site.wait_for_states(["up"; 3]);
+    let of_one = |limit: &str| site.json(&["balance", "sessions", "--address", "10.0.1.2", "--limit", limit]);
+    let all = of_one("0");
+    let mut open = all["sessions"].as_array().unwrap().iter().filter(|one| one["state"] == "open");
+    assert!(open.clone().count() >= left["server1"] && all["complete"] == true, "{all}");
+    assert!(
+        open.all(
+            |one| one["client"] == "203.0.113.2" && one["server_port"] == site.port.parse::<u16>().unwrap()
+        )
+    );
+    assert_eq!(of_one("1")["complete"], false);
+    let table = String::from_utf8(site.junctor(&["balance", "sessions", "--limit", "2"]).stdout).unwrap();
+    assert!(table.lines().count() == 4 && table.ends_with("there are more\n"), "{table}");
     assert_eq!(site.junctor(&["balance", "show", "wab"]).status.code(), Some(1));
     let wrong = site.junctor(&["balance", "set", "web", "10.0.9.9", "up"]);
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
