@@ -57,7 +57,7 @@ import socket, sys, time, collections
 held = []
 for n in range(int(sys.argv[3])):
     s = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)
-    s.settimeout(2)
+    s.settimeout(20)
     held.append((s.makefile("rb").readline().strip().decode(), s))
 n = 0
 while True:
@@ -199,6 +199,14 @@ fn held(holder: &mut Process) -> BTreeMap<String, usize> {
     last.split(' ').filter_map(count).collect()
 }
 
+/// The part of connections that these servers have.
+fn of(held: &BTreeMap<String, usize>, servers: &[&str]) -> BTreeMap<String, usize> {
+    held.iter()
+        .filter(|(name, _)| servers.contains(&name.as_str()))
+        .map(|(name, n)| (name.clone(), *n))
+        .collect()
+}
+
 fn check(mode: &str) {
     let mut site = Site::new(mode);
     let counts = site.connect("60", "60");
@@ -207,35 +215,8 @@ fn check(mode: &str) {
     holder.wait_for_text("round 0 ", PATIENCE).unwrap();
     let before = held(&mut holder);
     assert_eq!((before.len(), before.values().sum::<usize>()), (3, 40), "{before:?}");
-    // One drains: it keeps its connections.
-    let set = site.json(&["balance", "set", "web", "10.0.1.2", "drain"]);
-    assert_eq!(set["servers"][0]["state"], "draining");
-    let counts = site.connect("40", "60");
-    assert!(counts.len() == 2 && !counts.contains_key("server1"), "{counts:?}");
-    assert_eq!(held(&mut holder), before);
-    // One loses its link: its connections move and are reset, those of others stay.
-    site.servers[1].ip("link set s2 down").unwrap();
-    site.wait_for_states(["draining", "down", "up"]);
-    let counts = site.connect("20", "60");
-    assert_eq!(counts.keys().collect::<Vec<_>>(), ["server3"], "{counts:?}");
-    let left: BTreeMap<String, usize> =
-        before.clone().into_iter().filter(|(name, _)| name != "server2").collect();
-    wait_for("the lost connections", PATIENCE, || held(&mut holder) == left).unwrap();
-    // It comes back; another one's program ends.
-    site.servers[1].ip("link set s2 up").unwrap();
-    site.servers[1].ip("route add default via 10.0.2.1").unwrap();
-    site.programs.remove(&2);
-    site.wait_for_states(["draining", "up", "down"]);
-    let counts = site.connect("20", "60");
-    assert_eq!(counts.keys().collect::<Vec<_>>(), ["server2"], "{counts:?}");
-    // None is left but the one that drains; its connections go on.
-    let set = site.junctor(&["balance", "set", "web", "10.0.2.2", "down"]);
-    assert!(set.status.success() && String::from_utf8_lossy(&set.stdout).contains("down (set)"), "{set:?}");
-    assert_eq!(site.connect("1", "1").keys().collect::<Vec<_>>(), ["TimeoutError"]);
-    let drops = String::from_utf8(site.junctor(&["drops"]).stdout).unwrap();
-    assert!(drops.contains("no-server"), "{drops}");
-    let left: BTreeMap<String, usize> = before.into_iter().filter(|(name, _)| name == "server1").collect();
-    assert_eq!(held(&mut holder), left);
+    servers_leave(&mut site, &mut holder, &before);
+    let left = of(&before, &["server1"]);
     // The file says that all take connections, and those that are held stay.
     site.start(2);
     let loaded = site.json(&["balance", "load"]);
@@ -243,36 +224,52 @@ fn check(mode: &str) {
     site.wait_for_states(["up"; 3]);
     assert_eq!(held(&mut holder), left);
     assert_eq!(site.connect("60", "60").len(), 3);
+    what_is_shown(&site, mode, left["server1"]);
+    drop(holder);
+    checks_begin(&site, mode);
+    assert!(site.router.ended().is_none(), "{}", site.router.stderr());
+}
+
+/// One server drains, one loses its link, one its program.
+fn servers_leave(site: &mut Site, holder: &mut Process, before: &BTreeMap<String, usize>) {
+    let new = |site: &Site| site.connect("30", "60").into_keys().collect::<Vec<String>>();
+    let set = site.json(&["balance", "set", "web", "10.0.1.2", "drain"]);
+    assert_eq!(set["servers"][0]["state"], "draining");
+    assert_eq!((new(site), &held(holder)), (vec!["server2".to_owned(), "server3".to_owned()], before));
+    // Connections of the one without a link move and are reset, those of others stay.
+    site.servers[1].ip("link set s2 down").unwrap();
+    site.wait_for_states(["draining", "down", "up"]);
+    assert_eq!(new(site), ["server3"]);
+    let left = of(before, &["server1", "server3"]);
+    wait_for("the lost connections", PATIENCE, || held(holder) == left).unwrap();
+    // It comes back; another one's program ends.
+    site.servers[1].ip("link set s2 up").unwrap();
+    site.servers[1].ip("route add default via 10.0.2.1").unwrap();
+    site.programs.remove(&2);
+    site.wait_for_states(["draining", "up", "down"]);
+    assert_eq!(new(site), ["server2"]);
+    // None is left but the one that drains; its connections go on.
+    let set = site.junctor(&["balance", "set", "web", "10.0.2.2", "down"]);
+    assert!(set.status.success() && String::from_utf8_lossy(&set.stdout).contains("down (set)"), "{set:?}");
+    assert_eq!(site.connect("1", "1").into_keys().collect::<Vec<_>>(), ["TimeoutError"]);
+    let drops = String::from_utf8(site.junctor(&["drops"]).stdout).unwrap();
+    assert!(drops.contains("no-server"), "{drops}");
+    assert_eq!(held(holder), of(before, &["server1"]));
+}
+
+/// What commands show, of which the first server still has so many connections.
+fn what_is_shown(site: &Site, mode: &str, connections: usize) {
     let shown = site.json(&["balance", "show", "web"]);
     let (service, server) = (&shown["services"][0], &shown["servers"][0]);
     assert!(service["packets"].as_u64() > Some(1000) && service["dropped"].as_u64() >= Some(1), "{shown}");
     assert_eq!(service["answer_packets"].as_u64() > Some(0), mode == "nat", "{shown}");
-    assert!(
-        server["sessions"].as_u64() >= Some(left["server1"] as u64) && server["check_ok"] == true,
-        "{shown}"
-    );
-    // Checks begin with a file that has some, though no packet comes.
-    let text = statements(mode, &site.port);
-    let path = site.files.path().join("lb");
-    std::fs::write(
-        &path,
-        text.lines().filter(|line| !line.starts_with("check")).collect::<Vec<_>>().join("\n"),
-    )
-    .unwrap();
-    site.json(&["balance", "load"]);
-    assert_eq!(site.states(), ["unchecked"; 3]);
-    std::fs::write(&path, text).unwrap();
-    site.json(&["balance", "load"]);
-    site.wait_for_states(["up"; 3]);
+    assert!(server["sessions"].as_u64() >= Some(connections as u64) && server["check_ok"] == true, "{shown}");
     let of_one = |limit: &str| site.json(&["balance", "sessions", "--address", "10.0.1.2", "--limit", limit]);
     let all = of_one("0");
     let mut open = all["sessions"].as_array().unwrap().iter().filter(|one| one["state"] == "open");
-    assert!(open.clone().count() >= left["server1"] && all["complete"] == true, "{all}");
-    assert!(
-        open.all(
-            |one| one["client"] == "203.0.113.2" && one["server_port"] == site.port.parse::<u16>().unwrap()
-        )
-    );
+    assert!(open.clone().count() >= connections && all["complete"] == true, "{all}");
+    let port: u16 = site.port.parse().unwrap();
+    assert!(open.all(|one| one["client"] == "203.0.113.2" && one["server_port"] == port), "{all}");
     assert_eq!(of_one("1")["complete"], false);
     let table = String::from_utf8(site.junctor(&["balance", "sessions", "--limit", "2"]).stdout).unwrap();
     assert!(table.lines().count() == 4 && table.ends_with("there are more\n"), "{table}");
@@ -280,7 +277,18 @@ fn check(mode: &str) {
     let wrong = site.junctor(&["balance", "set", "web", "10.0.9.9", "up"]);
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(!wrong.status.success() && said.contains("service 'web' has no server 10.0.9.9"), "{said}");
-    assert!(site.router.ended().is_none(), "{}", site.router.stderr());
+}
+
+/// Checks begin with a file that has some, though no packet comes.
+fn checks_begin(site: &Site, mode: &str) {
+    let (text, path) = (statements(mode, &site.port), site.files.path().join("lb"));
+    let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("check")).collect();
+    std::fs::write(&path, without.join("\n")).unwrap();
+    site.json(&["balance", "load"]);
+    assert_eq!(site.states(), ["unchecked"; 3]);
+    std::fs::write(&path, text).unwrap();
+    site.json(&["balance", "load"]);
+    site.wait_for_states(["up"; 3]);
 }
 
 #[test]

@@ -65,6 +65,25 @@ fn packets_get_servers() {
 }
 
 #[test]
+fn packets_of_ipv6_have_a_path_of_their_own() {
+    let files = Temp::new();
+    let statements = "service web tcp 2001:db8::80 port 80\nserver web 2001:db8:1::11 port 8080\n\
+                      service dns udp 2001:db8::80 direct\nserver dns 2001:db8:1::12\n";
+    let run = Rig::text(&text(&files.file("lb", statements))).ready();
+    let headers = ["ip6 ::9 > 2001:db8::80 / tcp 9 > 80", "ip6 ::9 > 2001:db8::80 / udp 9 > 53"];
+    run.give("i1", headers.map(packet).into());
+    let run = run.again();
+    let left = run.out("o1");
+    let hops: Vec<u8> = left.iter().map(|packet| packet.anno::<16>(anno::DST_IP)[15]).collect();
+    assert_eq!(hops, [0x11, 0x12]);
+    assert_eq!((&left[0].data()[39..40], &left[0].data()[42..44]), (&[0x11][..], &8080u16.to_be_bytes()[..]));
+    assert_eq!(left[1].data(), packet(headers[1]).data());
+    run.give("i1", vec![packet("ip6 2001:db8:1::11 > ::9 / tcp 8080 > 9 flags SA")]);
+    let answer = run.again().bytes("o1").remove(0);
+    assert_eq!((answer[23], &answer[40..42]), (0x80, &80u16.to_be_bytes()[..]));
+}
+
+#[test]
 fn drops_have_names() {
     let files = Temp::new();
     let empty = files.file("empty", "service web tcp 192.0.2.80 port 80\n");
