@@ -27,10 +27,12 @@ pub struct Draft {
     /// For each service: who takes part, and the places.
     wanted: Vec<(Vec<Member>, u32)>,
     tables: Tables,
+    /// For each service a table that serves until its own is built.
+    until: Vec<Arc<Table>>,
 }
 
 impl Draft {
-    /// Builds the tables that are missing. It takes its time, and needs no balancer.
+    /// Builds the tables that are missing. It takes its time, and needs no balancer. Without it the balancer builds them bit by bit.
     pub fn build(&mut self) {
         for (members, size) in &self.wanted {
             let table = || Arc::new(Table::of(members, *size));
@@ -38,8 +40,11 @@ impl Draft {
         }
     }
 
-    /// Takes tables that another balancer has.
+    /// Takes tables that another balancer has. If it has the same policy, its tables serve until others are built.
     pub fn take_tables(&mut self, other: &Balancer) {
+        if Arc::ptr_eq(&self.policy, &other.policy) {
+            self.until = other.faces.iter().map(|face| Arc::clone(&face.table)).collect();
+        }
         self.tables.extend(other.faces.iter().map(|face| (face.table.signature(), Arc::clone(&face.table))));
     }
 }
@@ -76,7 +81,7 @@ impl Balancer {
             (members(service, weight), service.table_size())
         });
         let wanted = wanted.collect();
-        let mut draft = Draft { policy, wanted, tables: Tables::new() };
+        let mut draft = Draft { policy, wanted, tables: Tables::new(), until: Vec::new() };
         draft.take_tables(self);
         draft
     }
@@ -89,10 +94,9 @@ impl Balancer {
         before.is_some_and(|before| check(before) == check(service)) && self.policy.own == policy.own
     }
 
-    /// Puts a policy in place whose tables are built. Returns how many sessions have lost their server: they get another one with their next packet.
-    pub fn replace(&mut self, mut draft: Draft, now_ns: u64) -> usize {
-        draft.build();
-        let Draft { policy, wanted, tables } = draft;
+    /// Puts a policy in place. Returns how many sessions have lost their server: they get another one with their next packet.
+    pub fn replace(&mut self, draft: Draft, now_ns: u64) -> usize {
+        let Draft { policy, wanted, tables, until } = draft;
         let (old, before) = (Arc::clone(&self.policy), std::mem::take(&mut self.faces));
         let known = known(&old, &before);
         let mut same = HashSet::new();
@@ -115,7 +119,8 @@ impl Balancer {
             });
             let slots: Vec<u32> = slots.collect();
             let (members, size) = &wanted[at];
-            let table = tables.get(&signature(members, *size)).cloned().unwrap_or_default();
+            let table =
+                tables.get(&signature(members, *size)).or_else(|| until.get(at)).cloned().unwrap_or_default();
             let (refused, by_hash) = counts.get(service.name.as_str()).copied().unwrap_or_default();
             self.faces.push(Face { slots, table, is_stale: false, refused, by_hash });
         }

@@ -206,6 +206,29 @@ fn checks_go_on_with_another_file() {
 }
 
 #[test]
+fn another_balancer_s_tables_serve_until_others_are_built() {
+    let mut site = Site::new(CHECKED, &["10.0.1.11", "10.0.1.12"]);
+    site.until(10 * S);
+    let new = Balancer::new(policy(&CHECKED.replace("10.0.1.13", "10.0.1.14")), 2, 0);
+    let mut draft = site.balancer.draft(Arc::clone(new.policy()));
+    draft.take_tables(&new);
+    site.balancer.replace(draft, 10 * S);
+    assert_eq!(site.states(), "uud?");
+    let same = Arc::ptr_eq(&site.balancer.faces[0].table, &new.faces[0].table);
+    assert!(same && site.balancer.faces[0].is_stale);
+    let servers = |site: &mut Site, clients: std::ops::Range<u16>| {
+        let all = clients.map(|client| server(&mut site.balancer, site.now_ns, &tcp(client, "S")));
+        all.collect::<HashSet<IpAddr>>()
+    };
+    let three: HashSet<IpAddr> = ["10.0.1.11", "10.0.1.12", "10.0.1.14"].map(ip).into();
+    assert_eq!(servers(&mut site, 0..60), three);
+    settle(&mut site.balancer, 10 * S);
+    let table = crate::maglev::Table::of(&site.balancer.members_now(0), crate::maglev::SIZE);
+    assert_eq!(*site.balancer.faces[0].table, table);
+    assert_eq!(servers(&mut site, 60..120), three);
+}
+
+#[test]
 fn a_person_decides() {
     let mut site = Site::new(CHECKED, &["10.0.1.11", "10.0.1.12"]);
     site.until(10 * S);
