@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A router that translates addresses, between Linux hosts; and files of statements on the command line.
 
+mod ftp;
+
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -553,4 +555,39 @@ fn gateways_stand_in_one_text() {
         String::from_utf8_lossy(&checked.stderr).contains("OUTSIDE without NAT or STATEMENT"),
         "{checked:?}"
     );
+}
+
+#[test]
+fn ftp_clients_and_servers_get_help() {
+    let test = "ftp_clients_and_servers_get_help";
+    if skip_without(test, &["ping", "python3", "ethtool", "curl"]) {
+        return;
+    }
+    if !ftp::is_there() {
+        eprintln!("{test}: skipped, because pyftpdlib is missing");
+        return;
+    }
+    let statements =
+        format!("{STATEMENTS}forward tcp 2121 to 10.0.1.2 port 21\nfilter address-and-port-dependent\n");
+    let site = Site::new(&statements, &[]);
+    let folder = site.files.path().join("ftp");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("hello"), "hello\n").unwrap();
+    let folder = folder.display().to_string();
+    let _servers =
+        [ftp::serve(&site.outside, "192.0.2.2", &folder), ftp::serve(&site.inside, "10.0.1.2", &folder)];
+    wait_for("a way out", PATIENCE, || ping(&site.inside, &["192.0.2.2"]).is_ok()).unwrap();
+    // EPSV, PASV, EPRT, PORT: a client inside, then one outside.
+    let pasv = ["--disable-epsv", "--no-ftp-skip-pasv-ip"];
+    let forms = [&[][..], &pasv, &["--ftp-port", "-"], &["--ftp-port", "-", "--disable-eprt"]];
+    for (from, place) in [(&site.inside, "192.0.2.2"), (&site.outside, "192.0.2.1:2121")] {
+        for form in forms {
+            let address = format!("ftp://{place}/hello");
+            let command = [&["curl", "-sS", "--max-time", "60"], form, &[address.as_str()]].concat();
+            assert_eq!(from.run(&command).unwrap(), "hello\n", "{command:?}");
+        }
+    }
+    let counts = site.junctor(&["ctl", "nat44.algs"]);
+    let counts = String::from_utf8_lossy(&counts.stdout).trim().to_owned();
+    assert_eq!(counts, "ftp 4 0", "EPRT and PORT of the client inside, 229 and 227 of the server inside");
 }

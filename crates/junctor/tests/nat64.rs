@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An IPv6 host that reaches IPv4 hosts through a router with NAT64, by names of a resolver with DNS64.
 
+mod ftp;
+
 use std::fs::write;
 use std::process::Command;
 use std::time::Duration;
@@ -282,4 +284,28 @@ fn a_firewall_sees_the_addresses_of_ipv6_hosts() {
     let _inner = serve(&site.four, "10.0.1.2", "80");
     let shown = site.six.run(&["timeout", "2", "python3", "-c", CONNECT, "64:ff9b::a00:102", "80"]);
     assert!(shown.is_err(), "{shown:?}");
+}
+
+#[test]
+fn an_ipv6_client_of_ftp_gets_help() {
+    let test = "an_ipv6_client_of_ftp_gets_help";
+    if skip_without(test, &["ping", "python3", "ethtool", "curl"]) {
+        return;
+    }
+    if !ftp::is_there() {
+        eprintln!("{test}: skipped, because pyftpdlib is missing");
+        return;
+    }
+    let site = Site::new(&[]);
+    let folder = site.files.path().join("ftp");
+    std::fs::create_dir(&folder).unwrap();
+    write(folder.join("hello"), "hello\n").unwrap();
+    let _server = ftp::serve(&site.outside, "192.0.2.2", &folder.display().to_string());
+    wait_for("a way out", PATIENCE, || ping(&site.six, &["64:ff9b::192.0.2.2"]).is_ok()).unwrap();
+    // EPSV needs no help; EPRT says an IPv6 address.
+    for form in [&[][..], &["--ftp-port", "-"]] {
+        let address = "ftp://[64:ff9b::c000:202]/hello";
+        let command = [&["curl", "-sS", "-g", "--max-time", "60"], form, &[address]].concat();
+        assert_eq!(site.six.run(&command).unwrap(), "hello\n", "{command:?}");
+    }
 }

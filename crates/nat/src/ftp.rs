@@ -117,13 +117,13 @@ fn decimal_port(text: &[u8]) -> Option<u16> {
 
 /// The first six numbers with commas between them in an answer, and where they stand. Not all servers write parentheses (RFC 1123, 4.1.2.6).
 fn six_numbers_within(text: &[u8]) -> Option<(Ipv4Addr, u16, Range<usize>)> {
-    let begins = |at: usize| text[at].is_ascii_digit() && (at == 0 || !text[at - 1].is_ascii_digit());
+    let goes_on = |b: &u8| b.is_ascii_digit() || *b == b',';
+    let begins = |at: usize| text[at].is_ascii_digit() && (at == 0 || !goes_on(&text[at - 1]));
     (0..text.len()).filter(|at| begins(*at)).find_map(|at| {
         let (address, port, length) = six_numbers(&text[at..])?;
         let numbers = at..at + length;
         let commas = text[numbers.clone()].iter().filter(|b| **b == b',').count();
-        let goes_on = text.get(numbers.end).is_some_and(|b| b.is_ascii_digit() || *b == b',');
-        (commas == 5 && !goes_on).then_some((address, port, numbers))
+        (commas == 5 && !text.get(numbers.end).is_some_and(goes_on)).then_some((address, port, numbers))
     })
 }
 

@@ -275,7 +275,7 @@ fn mistakes_about_ipv6_hosts_have_their_remedy() {
             "1: an address is listed twice; leave one out",
         ),
         ("alg ftp", "1: 'on' or 'off' is missing; write `alg NAME on`"),
-        ("alg sip on", "1: unknown protocol 'sip'; known are"),
+        ("alg sip on", "1: unknown protocol 'sip'; known: ftp, tftp"),
         ("alg ftp of", "1: 'of' is neither on nor off; write `alg NAME on`"),
         ("alg ftp on\nalg ftp off", "2: 'alg ftp' is given twice; leave one out"),
         ("static 0.0.0.9 to 192.0.2.1", "1: '0.0.0.9' begins in 0.0.0.0/8; no packet"),
