@@ -207,7 +207,7 @@ fn repaired() -> Change {
 }
 
 /// Bytes of memory that this process has.
-fn resident() -> f64 {
+pub(super) fn resident() -> f64 {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let pages = pages.and_then(|text| text.split_whitespace().nth(1)?.parse::<f64>().ok());
     pages.unwrap_or(0.0) * 4096.0

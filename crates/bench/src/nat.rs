@@ -1,266 +1,164 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor bench nat`: what one inside host that opens flows without end leaves to the flows of others.
+//! `junctor bench nat`: how fast an address translator begins sessions, translates, and ends sessions.
 //!
-//! An address translator with three in-memory interfaces on one worker. Packets of established flows come by `m0`, at a share of
-//! what the translator can do. By `m2` one host begins a flow with each packet, at as many packets a second and as fast as the
-//! worker takes them. What counts is the share of established flows' packets that still leaves by `m1`.
+//! The shapes are those of FD.io CSIT's tests of NAT44: 63 sessions for each inside host, 1,024 to 262,144 hosts. For each shape:
 //!
-//! Packets arrive by the worker's processor time, so that what else runs on the machine takes none of them, and wait in a ring
-//! as a device's does; what finds it full is lost.
+//! 1. *Set-up.* The table is empty. The first packet of each session leaves, one after the other.
+//! 2. *Ramp-up.* The other side answers in each session. It is not timed.
+//! 3. *Throughput.* Packets of sessions at random, half of them in each direction, batch by batch.
+//! 4. *Expiry.* All sessions but a tenth expire at once, while packets of that tenth go on.
+//! 5. *Set-up again*, in a table that has its memory already.
+//!
+//! [`table`] calls the translator itself. [`chain`] adds the elements around it. [`peer`] compares a whole gateway with nftables.
+//! [`flood`] is about one host that opens flows without end.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+mod chain;
+pub mod flood;
+pub mod peer;
+mod shape;
+mod table;
 
-use packet::port::{Device, Error, Info, Provider, QueueStats, RxQueue, Spec, TxQueue};
-use packet::{Batch, Packet};
-use ports::memory::Replay;
 use serde_json::json;
 
-use super::beside::{self, Course, Pace, RING, Source};
-use harness::Pattern;
-use report::measure::Measured;
-
 use crate::{Failure, Findings};
+use shape::Shape;
+pub use shape::{Allocation, Protocol};
 
-/// Established flows.
-const FLOWS: usize = 1024;
-/// Packets of the host as often as established flows', and as many as the worker takes.
-const FACTORS: [(&str, f64); 2] = [("1", 1.0), ("all", f64::INFINITY)];
-
-/// What becomes of the host's flows.
-const CASES: [(&str, &str); 3] = [
-    // All ports towards the peer are in use.
-    ("full", ""),
-    // The host has as many flows as it may.
-    ("limit", "HOST_FLOWS 1000"),
-    // Each flow takes the place of another of its own.
-    ("churn", "GUARANTEE 0, MAPPING_CAPACITY 16384"),
-];
+/// Inside hosts of CSIT's shapes, of which the last two take long.
+pub const HOSTS: [usize; 5] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
+/// How many of them are measured by default.
+pub const QUICK: usize = 3;
+/// Sessions of an inside host in CSIT's shapes.
+pub const PORTS: u16 = 63;
+/// Sessions that a translator may have.
+const SESSIONS_MAX: usize = 1 << 24;
+/// Packets of a batch at most.
+const BURST_MAX: usize = 256;
 
 /// What is measured, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Packets of established flows offered, as a share of what the translator forwards when nothing else comes.
-    pub load: f64,
-    /// Measured runs of each case, with undisturbed ones between them.
+    /// Inside hosts of each shape.
+    pub hosts: Vec<usize>,
+    /// Sessions of each host.
+    pub ports: u16,
+    /// The protocol of all packets.
+    pub protocol: Protocol,
+    /// How hosts get outside ports.
+    pub allocation: Allocation,
+    /// Packets of a batch.
+    pub burst: usize,
+    /// Packets of established sessions in a run.
+    pub packets: usize,
+    /// Measured runs of each shape.
     pub runs: usize,
-    /// Length of a run in milliseconds.
+    /// Length of a run through elements, in milliseconds.
     pub run_ms: u64,
-    /// Only cases whose name begins so.
-    pub only: String,
 }
 
-/// Measures what a host that opens flows without end leaves to established flows.
+impl Settings {
+    /// The shapes, fewest sessions first.
+    ///
+    /// # Errors
+    /// A setting is out of its range.
+    fn shapes(&self) -> Result<Vec<Shape>, Failure> {
+        let most = HOSTS[HOSTS.len() - 1];
+        let mut hosts = self.hosts.clone();
+        hosts.sort_unstable();
+        hosts.dedup();
+        if let Some(bad) = hosts.iter().find(|hosts| !(1..=most).contains(*hosts)) {
+            return Err(Failure::usage(format!("--hosts {bad}: a shape has 1 to {most} inside hosts")));
+        }
+        if !(1..=shape::WIDTH / 2).contains(&usize::from(self.ports)) {
+            let most = shape::WIDTH / 2;
+            let why = format!("--ports {}: a host has 1 to {most} sessions", self.ports);
+            return Err(Failure::usage(why));
+        }
+        if !(1..=BURST_MAX).contains(&self.burst) {
+            let why = format!("--burst {}: a batch has 1 to {BURST_MAX} packets", self.burst);
+            return Err(Failure::usage(why));
+        }
+        if self.packets == 0 {
+            return Err(Failure::usage("--packets 0: at least one packet is to be translated"));
+        }
+        let shape = |hosts| Shape::new(hosts, self.ports, self.protocol, self.allocation);
+        let shapes: Vec<Shape> = hosts.into_iter().map(shape).collect();
+        match shapes.iter().find(|shape| shape.sessions() > SESSIONS_MAX) {
+            Some(bad) => Err(Failure::usage(format!(
+                "{} sessions: a translator has {SESSIONS_MAX} at most; give fewer --hosts or --ports",
+                bad.sessions()
+            ))),
+            None => Ok(shapes),
+        }
+    }
+}
+
+/// Measures each shape: the translator alone, then with elements around it where the sessions fit into packet memory.
 ///
 /// # Errors
-/// A setting is wrong, or no packet passes.
+/// A setting is wrong, or a packet is not translated as it should be.
 pub fn measure(args: &Settings) -> Result<Findings, Failure> {
-    if !(0.01..=0.9).contains(&args.load) {
-        let why = "--load: established flows should be 0.01 to 0.9 of what the translator forwards";
-        return Err(Failure::usage(why));
-    }
-    let mut results = Vec::new();
-    for (name, more) in CASES.iter().filter(|case| case.0.starts_with(&args.only)) {
-        results.extend(measure_case(args, name, more)?);
-    }
-    if results.is_empty() {
-        return Err(Failure::usage("--only: cases are full, limit and churn"));
+    let shapes = args.shapes()?;
+    let mut results = table::measure(args, &shapes)?;
+    for shape in shapes.iter().filter(|shape| chain::suits(shape)) {
+        results.push(chain::measure(args, shape)?);
     }
     let conditions = json!({
-        "workers": 1, "load": args.load, "ring": RING, "run_ms": args.run_ms, "flows": FLOWS,
-        "burst": engine::DEFAULT_BURST, "time": "processor time of the worker",
+        "ports": args.ports, "protocol": args.protocol.name(), "allocation": args.allocation.name(),
+        "burst": args.burst, "packets": args.packets, "bytes": shape::FRAME,
+        "time": "processor time of the thread; memory: resident set of the process",
     });
     Ok(Findings { conditions, results })
-}
-
-fn text(more: &str) -> String {
-    let comma = if more.is_empty() { "" } else { ", " };
-    format!(
-        "rw :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop{comma}{more});
-         FromDevice(m0) -> Strip(14) -> CheckIPHeader -> [0]rw;
-         FromDevice(m2) -> Strip(14) -> CheckIPHeader -> [0]rw;
-         FromDevice(m1) -> Strip(14) -> CheckIPHeader -> [1]rw;
-         rw[0] -> DecIPTTL -> EtherEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:9) -> ToDevice(m1);
-         rw[1] -> Discard;"
-    )
-}
-
-fn measure_case(args: &Settings, case: &str, more: &str) -> Result<Vec<Measured>, crate::Error> {
-    let devices = Arc::new(Devices { one_port: case == "full", ..Devices::default() });
-    let mut router = beside::build(&text(more), Arc::new(Shared(devices.clone())))?;
-    let course = Course {
-        names: ["nat", case],
-        values: ["established_share", "new_mpps"],
-        factors: &FACTORS,
-        nothing: "no packet of an established flow arrived",
-        load: args.load,
-        runs: args.runs,
-        run_ms: args.run_ms,
-    };
-    course.measure(&mut router, &*devices)
-}
-
-/// `m0` to `m2`.
-#[derive(Default)]
-struct Devices {
-    /// Packets a second by each, as bits of a number; infinite for as many as are taken.
-    rates: [AtomicU64; 3],
-    offered: [AtomicU64; 3],
-    /// Packets of established flows that came out.
-    delivered: AtomicU64,
-    known: Mutex<Vec<Arc<MemoryDevice>>>,
-    /// Flows started so far.
-    begun: AtomicU64,
-    /// Whether all go to one port of the peer, and where a host has no further source ports the next one goes on.
-    one_port: bool,
-}
-
-impl Devices {
-    /// Makes each frame the first of a flow.
-    fn begin(&self, frames: &mut [Packet]) {
-        let first = self.begun.fetch_add(frames.len() as u64, Ordering::Relaxed);
-        for (number, frame) in (first..).zip(frames) {
-            let (port, more) = (number as u16, (number >> 16) as u16);
-            let Some(bytes) = frame.data_mut().first_chunk_mut::<42>() else { continue };
-            bytes[34..36].copy_from_slice(&port.to_be_bytes());
-            if !self.one_port {
-                bytes[36..38].copy_from_slice(&more.to_be_bytes());
-                continue;
-            }
-            let field = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-            let sum = wire::checksum::update16(field(24), field(28), more);
-            bytes[24..26].copy_from_slice(&sum.to_be_bytes());
-            bytes[28..30].copy_from_slice(&more.to_be_bytes());
-        }
-    }
-}
-
-impl Source for Devices {
-    fn offer(&self, good: f64, other: f64) {
-        self.rates[0].store(good.to_bits(), Ordering::Relaxed);
-        self.rates[2].store(other.to_bits(), Ordering::Relaxed);
-    }
-
-    /// Packets of established flows offered and delivered, and packets taken of the host.
-    fn counts(&self) -> [u64; 3] {
-        [&self.offered[0], &self.delivered, &self.offered[2]].map(|count| count.load(Ordering::Relaxed))
-    }
-}
-
-/// Opens them: devices need a share of their own.
-struct Shared(Arc<Devices>);
-
-/// Packets by each interface: established flows to one peer, and one of the host to another.
-fn packets(number: usize) -> Vec<Vec<u8>> {
-    let (from, to, flows) = match number {
-        0 => ("10.1.0.0/16", "198.51.100.7/32", FLOWS),
-        2 => ("10.3.0.1/32", "203.0.113.9/32", 1),
-        _ => return vec![vec![0; 60]],
-    };
-    let line = format!("// bench: x ether=02:00:00:00:00:01 src={from} dst={to} flows={flows} length=60");
-    let mut frames = Pattern::gather(&line).expect("a pattern")["x"].packets();
-    for frame in frames.iter_mut().filter(|_| number == 2) {
-        frame[40..42].fill(0); // no UDP checksum
-    }
-    frames
-}
-
-impl Provider for Shared {
-    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
-        let mut known = self.0.known.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(device) = known.iter().find(|device| device.name == spec.device) {
-            return Ok(device.clone());
-        }
-        let number = spec.device.bytes().last().map_or(0, |digit| usize::from(digit - b'0')) % 3;
-        let replay = Replay::new(&spec.device, &packets(number), 1, None)?;
-        let device =
-            Arc::new(MemoryDevice { name: spec.device.clone(), number, replay, devices: self.0.clone() });
-        known.push(device.clone());
-        Ok(device)
-    }
-}
-
-struct MemoryDevice {
-    name: String,
-    number: usize,
-    replay: Replay,
-    devices: Arc<Devices>,
-}
-
-impl Device for MemoryDevice {
-    fn info(&self) -> Info {
-        self.replay.info()
-    }
-
-    fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        let inner = self.replay.rx(queue)?;
-        Ok(Box::new(Rx { number: self.number, inner, devices: self.devices.clone(), pace: Pace::default() }))
-    }
-
-    fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
-        let inner = self.replay.tx(queue)?;
-        Ok(Box::new(Tx { inner, devices: self.devices.clone() }))
-    }
-}
-
-struct Rx {
-    number: usize,
-    inner: Box<dyn RxQueue>,
-    devices: Arc<Devices>,
-    pace: Pace,
-}
-
-impl RxQueue for Rx {
-    /// Takes packets that have come at the rate.
-    fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
-        let rate = f64::from_bits(self.devices.rates[self.number].load(Ordering::Relaxed));
-        let before = batch.len();
-        let (taken, lost) = self.pace.take(rate, max, |most| self.inner.receive(batch, most));
-        if self.number == 2 {
-            self.devices.begin(&mut batch[before..]);
-        }
-        self.devices.offered[self.number].fetch_add(taken as u64 + lost, Ordering::Relaxed);
-        taken
-    }
-
-    fn stats(&self) -> QueueStats {
-        self.inner.stats()
-    }
-}
-
-struct Tx {
-    inner: Box<dyn TxQueue>,
-    devices: Arc<Devices>,
-}
-
-impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
-        let established = |frame: &&Packet| frame.data().get(30..34) == Some(&[198, 51, 100, 7]);
-        self.devices.delivered.fetch_add(batch.iter().filter(established).count() as u64, Ordering::Relaxed);
-        self.inner.transmit(batch)
-    }
-
-    fn flush(&mut self) {
-        self.inner.flush();
-    }
-
-    fn stats(&self) -> QueueStats {
-        self.inner.stats()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Each case is what its name says, and packets of established flows arrive. How large a share is for quiet machines to say.
-    #[test]
-    fn new_flows_meet_what_they_should() {
-        let args = Settings { load: 0.2, runs: 1, run_ms: 60, only: String::new() };
-        for (name, more) in CASES {
-            let results = measure_case(&args, name, more).unwrap_or_else(|why| panic!("{name}: {why}"));
-            assert_eq!(results.len(), 1 + 2 * FACTORS.len());
-            assert!(results.iter().all(|r| r.median() > 0.0), "{name}: {results:?}");
+    fn settings() -> Settings {
+        Settings {
+            hosts: vec![8],
+            ports: PORTS,
+            protocol: Protocol::Udp,
+            allocation: Allocation::Random,
+            burst: 32,
+            packets: 4096,
+            runs: 2,
+            run_ms: 5,
         }
+    }
+
+    #[test]
+    fn every_kind_of_session_is_measured() {
+        for (protocol, allocation, burst) in [
+            (Protocol::Udp, Allocation::Random, 32),
+            (Protocol::Tcp, Allocation::Random, 64),
+            (Protocol::Udp, Allocation::Block, 1),
+            (Protocol::Tcp, Allocation::Deterministic, 32),
+        ] {
+            let args = Settings { hosts: vec![24, 8], protocol, allocation, burst, ..settings() };
+            let found = measure(&args).unwrap_or_else(|why| panic!("{protocol:?} {allocation:?}: {why}"));
+            let names: Vec<&str> = found.results.iter().map(|one| &*one.name).collect();
+            for name in ["setup_per_s.504", "setup_per_s.1512", "ns_per_packet.504", "expiry.batch_us.1512"] {
+                assert!(names.contains(&&*format!("nat.{name}")), "{protocol:?} {allocation:?}: {names:?}");
+            }
+            // On a table so small memory need not grow.
+            let measured = found.results.iter().filter(|one| !one.name.contains("bytes_per_session"));
+            assert!(measured.clone().all(|one| one.median() >= 0.0 && !one.runs.is_empty()));
+        }
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let check = |args: Settings, word: &str| {
+            let why = measure(&args).expect_err(word).to_string();
+            assert!(why.contains(word), "{why}");
+        };
+        check(Settings { hosts: vec![0], ..settings() }, "--hosts 0");
+        check(Settings { hosts: vec![1 << 19], ..settings() }, "--hosts 524288");
+        check(Settings { ports: 0, ..settings() }, "--ports 0");
+        check(Settings { burst: 0, ..settings() }, "--burst 0");
+        check(Settings { packets: 0, ..settings() }, "--packets 0");
+        check(Settings { hosts: vec![1 << 18], ports: 100, ..settings() }, "26214400 sessions");
     }
 }

@@ -2,10 +2,11 @@
 //! `junctor bench`: what the engine's own parts cost on this machine. The benchmarks are the crate `bench`; here are their options.
 
 mod engine_path;
+mod nat;
 mod parts;
 mod routers;
 
-use ::bench::{Failure, Findings, bridge, feed, fib, handoff, icc, ipsec, locks, mac, nat, rules};
+use ::bench::{Failure, Findings, bridge, feed, fib, handoff, icc, ipsec, locks, mac, rules};
 use clap::Subcommand;
 
 use crate::outcome;
@@ -30,7 +31,7 @@ enum What {
     Live(routers::Live),
     Locks(parts::Locks),
     Mac(parts::Mac),
-    Nat(routers::Nat),
+    Nat(nat::Nat),
     Rules(parts::Rules),
     Start(routers::Start),
 }
@@ -49,7 +50,7 @@ pub(crate) fn main(args: Args) -> u8 {
         What::Live(args) => args.run(),
         What::Locks(args) => measured("bench locks", args.json, args, locks::measure),
         What::Mac(args) => measured("bench mac", args.json, args, mac::measure),
-        What::Nat(args) => measured("bench nat", args.json, args, nat::measure),
+        What::Nat(args) => args.run(),
         What::Rules(args) => measured("bench rules", args.json, args, rules::measure),
         What::Start(args) => args.run(),
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of benchmarks of whole routers: floods, translators, tunnels, routes, starts.
+//! The options of benchmarks of whole routers: floods, tunnels, routes, starts.
 
 use std::path::PathBuf;
 
-use bench::{feed, flood, ipsec, live, nat, start};
+use bench::{feed, flood, ipsec, live, start};
 
 use super::{show, tell};
 use crate::{exit, outcome};
@@ -227,36 +227,6 @@ impl Live {
             }
             Err(why) => tell(&why),
         }
-    }
-}
-
-/// Measure what an inside host that opens flows without end leaves to established flows of an address translator.
-#[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Examples:
-  junctor bench nat
-  junctor bench nat --only full --json")]
-pub(super) struct Nat {
-    /// Packets of established flows offered, as a share of what the translator forwards when nothing else comes.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
-    load: f64,
-    /// Measured runs of each case, with undisturbed ones between them.
-    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
-    runs: usize,
-    /// Length of a run in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 500)]
-    run_ms: u64,
-    /// Measure only cases whose name begins so: full (all ports in use), limit (the host at its limit), churn (new flows in
-    /// the places of others).
-    #[arg(long, value_name = "NAME", default_value = "")]
-    only: String,
-    /// Print the result as JSON.
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-impl From<Nat> for nat::Settings {
-    fn from(args: Nat) -> nat::Settings {
-        nat::Settings { load: args.load, runs: args.runs, run_ms: args.run_ms, only: args.only }
     }
 }
 
