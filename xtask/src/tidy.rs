@@ -143,7 +143,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "bench",
         &[
             "client", "conf", "control", "elements", "engine", "feed", "harness", "icc", "testbed", "lang",
-            "packet", "planes", "ports", "profile", "report", "sync", "tables", "tester", "wire",
+            "nat", "packet", "planes", "ports", "profile", "report", "sync", "tables", "tester", "wire",
         ],
     ),
     (

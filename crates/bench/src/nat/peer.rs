@@ -8,7 +8,7 @@
 //! The gateway is NatGateway on one worker, or the kernel's forwarding with `snat` to a pool. In both cases it has one core, and the
 //! sender another one. Each run makes namespaces anew, so every table begins empty. Interfaces count what arrives.
 //!
-//! 1. *Set-up.* The first packet of each session, as fast as the sender can. What arrives has begun a session.
+//! 1. *Set-up.* The first packet of each session, as fast as the sender can. Each one that arrives has a session.
 //! 2. *Ramp-up.* Each session is asked for until its translation is known, and answered until the answer arrives. Both are compared
 //!    with what was sent.
 //! 3. *Throughput.* Packets of sessions at random by both sides in turn, as fast as the sender can.
@@ -40,17 +40,22 @@ const TRACKED_MAX: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
 pub fn measure(args: &Settings, say: &mut dyn FnMut(&str)) -> Result<Findings, Failure> {
     let shapes = args.shapes()?;
     if args.protocol != Protocol::Udp || args.allocation != Allocation::Random {
-        return Err(Failure::usage("--peer compares UDP with random ports: leave out --protocol and --allocation"));
+        return Err(Failure::usage(
+            "--peer compares UDP with random ports: leave out --protocol and --allocation",
+        ));
     }
     if args.run_ms == 0 {
         return Err(Failure::usage("--run-ms 0: a run needs time, for example --run-ms 2000"));
     }
     let cores = available()?;
     let tracked = tracked_max()?;
-    let (fit, others): (Vec<Shape>, Vec<Shape>) = shapes.iter().partition(|shape| shape.sessions() <= tracked);
+    let (fit, others): (Vec<Shape>, Vec<Shape>) =
+        shapes.iter().partition(|shape| shape.sessions() <= tracked);
     for shape in &others {
         let sessions = shape.sessions();
-        say(&format!("left out: {sessions} sessions are more than net.netfilter.nf_conntrack_max, which is {tracked}"));
+        say(&format!(
+            "left out: {sessions} sessions are more than net.netfilter.nf_conntrack_max, which is {tracked}"
+        ));
     }
     if fit.is_empty() {
         return Err(Failure::usage(format!(
@@ -86,7 +91,8 @@ fn available() -> Result<[usize; 2], Failure> {
 fn tracked_max() -> Result<usize, Failure> {
     let number = std::fs::read_to_string(TRACKED_MAX).ok().and_then(|text| text.trim().parse().ok());
     number.ok_or_else(|| {
-        let why = "--peer: this kernel tracks no connections (sudo modprobe nf_conntrack, if it has the module)";
+        let why =
+            "--peer: this kernel tracks no connections (sudo modprobe nf_conntrack, if it has the module)";
         Failure::usage(why)
     })
 }
@@ -161,7 +167,7 @@ mod tests {
                 assert_eq!(found.results.len(), 10);
                 assert!(found.results.iter().all(|one| one.median() > 0.0), "{:?}", found.results);
             }
-            Err(Failure::Usage(why)) => eprintln!("{test} skipped: {why}"),
+            Err(Failure::Usage(why)) => errln!("{test} skipped: {why}"),
             Err(why) => panic!("{why}"),
         }
     }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inside hosts with their sessions, and the packets of each session.
 //!
-//! Session `n` is of host `n % hosts`, so hosts take turns as in CSIT's traffic. Its number stands in each of its packets, for
-//! whoever receives one.
+//! Session `n` is of host `n % hosts`, so hosts take turns as in CSIT's traffic. Each packet carries the number of its session.
 
 use std::net::Ipv4Addr;
 
@@ -184,6 +183,7 @@ impl Shape {
         let [source, destination] = [from.0, to.0].map(Ipv4Addr::from);
         let protocol = wire::Protocol(self.protocol.number());
         let sum = checksum::transport_v4(source, destination, protocol, &packet[20..length]);
+        let sum = if tcp { sum } else { checksum::never_zero(sum) };
         packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     }
 }
@@ -191,7 +191,8 @@ impl Shape {
 /// The ends of a packet.
 pub(super) fn ends_of(packet: &[u8]) -> Option<Ends> {
     let header = packet.first_chunk::<24>()?;
-    let address = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let address =
+        |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     Some([(address(12), port(20)), (address(16), port(22))])
 }
@@ -218,7 +219,9 @@ mod tests {
 
     #[test]
     fn shapes_have_csits_numbers_and_sessions_of_their_own() {
-        for (hosts, sessions, addresses) in [(1 << 10, 64_512, 2), (1 << 14, 1_032_192, 32), (1 << 18, 16_515_072, 512)] {
+        for (hosts, sessions, addresses) in
+            [(1 << 10, 64_512, 2), (1 << 14, 1_032_192, 32), (1 << 18, 16_515_072, 512)]
+        {
             let shape = Shape::new(hosts, 63, Protocol::Udp, Allocation::Random);
             assert_eq!((shape.sessions(), shape.outside()), (sessions, addresses));
             let determined = Shape::new(hosts, 63, Protocol::Udp, Allocation::Deterministic);
@@ -227,9 +230,8 @@ mod tests {
         let shape = Shape::new(7, 9, Protocol::Tcp, Allocation::Block);
         let all: std::collections::HashSet<Ends> = (0..63).map(|session| shape.ends(session)).collect();
         assert_eq!(all.len(), 63);
-        for text in [shape.statements().join("\n")] {
-            assert!(::nat::read("x", &text).policy.is_some(), "{text}");
-        }
+        let text = shape.statements().join("\n");
+        assert!(::nat::read("x", &text).policy.is_some(), "{text}");
     }
 
     #[test]
@@ -244,6 +246,14 @@ mod tests {
                 packet[22] ^= 1;
                 assert!(!is_sound(&packet));
             }
+            // In UDP a checksum of zero says that there is none (RFC 768).
+            let shape = Shape::new(1 << 16, 2, protocol, Allocation::Random);
+            let mut packet = [0; LENGTH];
+            let is_whole = |session: usize| {
+                shape.write(&mut packet, session, shape.ends(session), Step::Begin);
+                is_sound(&packet) && (protocol == Protocol::Tcp || packet[26..28] != [0; 2])
+            };
+            assert!((0..shape.sessions()).all(is_whole));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::stands_for::stands_for;
 /// Measure an address translator: new sessions a second, packets of established sessions, memory, and sessions that expire at once.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "What is measured (names end in .SESSIONS):
-  nat.setup_per_s        sessions begun a second, from an empty table
+  nat.setup_per_s        new sessions a second, from an empty table
   nat.setup_again_per_s  the same in a table that was full before, so that it has its memory
   nat.ns_per_packet      a packet of an established session: sessions at random, half of the batches in each direction
   nat.bytes_per_session  growth of the process
@@ -18,7 +18,8 @@ use crate::stands_for::stands_for;
   nat.expiry.ns_per_session  what the end of a session takes
   nat.chain_ns_per_packet    the same as nat.ns_per_packet in a chain of elements, in one direction, up to 65536 sessions
 With --peer, on virtual cables (names begin with nat.peer.):
-  setup_per_s.WHO, pps.WHO     sessions begun and packets forwarded a second by 'junctor' and by 'nftables'; .sent_ is what was offered
+  setup_per_s.WHO, pps.WHO     new sessions and forwarded packets a second of 'junctor' and 'nftables'; next to setup_sent_per_s
+                               and sent_pps, which were sent
   setup_over_nftables, pps_over_nftables  the ratio in the same run
 
 Examples:

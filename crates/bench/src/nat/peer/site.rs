@@ -158,7 +158,8 @@ impl Site {
                 print: Some(Box::new(print)),
                 ..harness::options(Arc::new(SystemProvider::new()), (1, vec![self.cores[1]]))
             };
-            let mut router = Router::build(&graph, &conf::registry(false), options).map_err(Error::configuration)?;
+            let mut router =
+                Router::build(&graph, &conf::registry(false), options).map_err(Error::configuration)?;
             // Who waits may have given up.
             if tell.send(router.control()).is_ok() {
                 router.run();

@@ -203,13 +203,22 @@ impl<'a> Hosts<'a> {
     }
 
     /// Sends a packet of each session that is missing, and takes those off the list whose packet arrives in time.
-    fn exchange(&mut self, rx: &mut dyn RxQueue, leaves: bool, missing: &mut Vec<usize>) -> Result<(), Error> {
+    fn exchange(
+        &mut self,
+        rx: &mut dyn RxQueue,
+        leaves: bool,
+        missing: &mut Vec<usize>,
+    ) -> Result<(), Error> {
         for session in missing.iter() {
             let packet = self.packet(*session, leaves);
             let side = if leaves { &mut self.inside } else { &mut self.outside };
             side.put(&packet)?;
         }
-        if leaves { self.inside.send()? } else { self.outside.send()? };
+        if leaves {
+            self.inside.send()?
+        } else {
+            self.outside.send()?
+        };
         let since = Instant::now();
         while !missing.is_empty() && since.elapsed() < PATIENCE {
             let mut batch = Batch::new();
