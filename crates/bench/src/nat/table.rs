@@ -33,9 +33,9 @@ const QUIET: usize = 4096;
 /// # Errors
 /// A packet is not translated as it should be.
 pub(super) fn measure(args: &Settings, shapes: &[Shape]) -> Result<Vec<Measured>, Error> {
-    let memory = memory(args, shapes)?;
+    let first = first(args, shapes)?;
     let mut results = Vec::new();
-    for (shape, bytes) in shapes.iter().zip(memory) {
+    for (shape, first) in shapes.iter().zip(first) {
         let mut runs: Vec<Run> = Vec::new();
         for seed in 0..args.runs.max(1) {
             runs.push(run(args, shape, seed as u64)?);
@@ -47,8 +47,9 @@ pub(super) fn measure(args: &Settings, shapes: &[Shape]) -> Result<Vec<Measured>
         results.extend([
             all("setup_per_s", "sessions/s", |run| run.setup_per_s),
             all("setup_again_per_s", "sessions/s", |run| run.setup_again_per_s),
+            Measured::new(name("setup_batch_us_max"), "us", vec![first.batch_us_max]),
             all("ns_per_packet", "ns", |run| run.ns_per_packet),
-            Measured::new(name("bytes_per_session"), "B", vec![bytes]),
+            Measured::new(name("bytes_per_session"), "B", vec![first.bytes_per_session]),
             all("expiry.quiet_us", "us", |run| run.expiry.quiet_us),
             all("expiry.batch_us", "us", |run| run.expiry.mean_us),
             all("expiry.batch_us_max", "us", |run| run.expiry.max_us),
@@ -58,9 +59,16 @@ pub(super) fn measure(args: &Settings, shapes: &[Shape]) -> Result<Vec<Measured>
     Ok(results)
 }
 
-/// Bytes of memory for each session after ramp-up. All tables stay until the last one is measured: what a freed one leaves
-/// would hide what the next one takes.
-fn memory(args: &Settings, shapes: &[Shape]) -> Result<Vec<f64>, Error> {
+/// What the first ramp-up of a shape shows.
+struct First {
+    /// The longest batch of set-up, which may wait for a table that grows.
+    batch_us_max: f64,
+    /// Bytes of memory for each session.
+    bytes_per_session: f64,
+}
+
+/// Ramps each shape up. All tables stay until the last one is measured: what a freed one leaves would hide what the next one takes.
+fn first(args: &Settings, shapes: &[Shape]) -> Result<Vec<First>, Error> {
     let (mut kept, mut all) = (Vec::new(), Vec::new());
     for shape in shapes {
         let before = crate::feed::resident();
@@ -69,9 +77,11 @@ fn memory(args: &Settings, shapes: &[Shape]) -> Result<Vec<f64>, Error> {
         let own = crate::feed::resident();
         trial.outside.fill((1, 1));
         let own = crate::feed::resident() - own;
-        trial.set_up()?;
+        let (_, longest) = trial.set_up(args.burst)?;
         trial.ramp_up()?;
-        all.push((crate::feed::resident() - before - own) / shape.sessions() as f64);
+        let grown = crate::feed::resident() - before - own;
+        let batch_us_max = (longest - clock_seconds()) * 1e6;
+        all.push(First { batch_us_max, bytes_per_session: grown / shape.sessions() as f64 });
         kept.push(trial);
     }
     Ok(all)
@@ -94,12 +104,12 @@ struct Expiry {
 
 fn run(args: &Settings, shape: &Shape, seed: u64) -> Result<Run, Error> {
     let mut trial = Trial::new(args, shape, seed)?;
-    let setup_per_s = shape.sessions() as f64 / trial.set_up()?;
+    let setup_per_s = shape.sessions() as f64 / trial.set_up(PIECE)?.0;
     trial.ramp_up()?;
     let ns_per_packet = trial.throughput(args.packets)? * 1e9;
     let expiry = trial.expiry()?;
     trial.reset()?;
-    let setup_again_per_s = shape.sessions() as f64 / trial.set_up()?;
+    let setup_again_per_s = shape.sessions() as f64 / trial.set_up(PIECE)?.0;
     Ok(Run { setup_per_s, setup_again_per_s, ns_per_packet, expiry })
 }
 
@@ -190,26 +200,27 @@ impl<'a> Trial<'a> {
     }
 
     /// The sessions of a piece, from the first one on.
-    fn choose(&mut self, first: usize) {
+    fn choose(&mut self, first: usize, piece: usize) {
         self.sessions.clear();
-        self.sessions.extend(first..(first + PIECE).min(self.shape.sessions()));
+        self.sessions.extend(first..(first + piece).min(self.shape.sessions()));
     }
 
-    /// Begins all sessions; returns seconds.
-    fn set_up(&mut self) -> Result<f64, Error> {
+    /// Begins all sessions, in pieces of so many; returns seconds for all, and for the longest piece.
+    fn set_up(&mut self, piece: usize) -> Result<(f64, f64), Error> {
         self.began_ns = self.now_ns;
-        let mut seconds = 0.0;
-        for first in (0..self.shape.sessions()).step_by(PIECE) {
-            self.choose(first);
+        let (mut seconds, mut longest) = (0.0, 0.0f64);
+        for first in (0..self.shape.sessions()).step_by(piece) {
+            self.choose(first, piece);
             self.write(Step::Begin, |_| true);
-            seconds += self.translate(|_| true)?;
+            let took = self.translate(|_| true)?;
+            (seconds, longest) = (seconds + took, longest.max(took));
             for (session, packet) in self.sessions.iter().zip(&self.packets) {
                 self.outside[*session] = ends_of(packet).unwrap_or_default()[0];
             }
             self.check(|_| true)?;
         }
         match self.nat.len() {
-            count if count == self.shape.sessions() => Ok(seconds),
+            count if count == self.shape.sessions() => Ok((seconds, longest)),
             count => Err(Error::nothing(format!("{count} sessions in place of {}", self.shape.sessions()))),
         }
     }
@@ -221,7 +232,7 @@ impl<'a> Trial<'a> {
             Protocol::Tcp => &[(Step::Answer, false), (Step::Later, true)],
         };
         for first in (0..self.shape.sessions()).step_by(PIECE) {
-            self.choose(first);
+            self.choose(first, PIECE);
             for (step, leaves) in steps {
                 self.write(*step, |_| *leaves);
                 self.translate(|_| *leaves)?;

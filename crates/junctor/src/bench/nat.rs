@@ -12,6 +12,7 @@ use crate::stands_for::stands_for;
 #[command(after_help = "What is measured (names end in .SESSIONS):
   nat.setup_per_s        new sessions a second, from an empty table
   nat.setup_again_per_s  the same in a table that was full before, so that it has its memory
+  nat.setup_batch_us_max the longest batch of first packets, which may wait for a table that grows
   nat.ns_per_packet      a packet of an established session: sessions at random, half of the batches in each direction
   nat.bytes_per_session  growth of the process
   nat.expiry.batch_us    a batch while nine of ten sessions expire at once: the mean; .batch_us_max the worst, .quiet_us before
