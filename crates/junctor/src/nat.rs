@@ -95,7 +95,7 @@ The exit status is 1 if nobody has it.")]
         #[command(flatten)]
         of: Of,
     },
-    /// Show which hosts got which ports, if the file says 'log blocks' or 'log ports'.
+    /// Show which hosts got which ports, and which sessions they had, as `log` in the file says.
     ///
     /// With --ipfix, the events are sent to a collector.
     #[command(after_help = "Examples:

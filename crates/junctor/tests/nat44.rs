@@ -297,6 +297,9 @@ fn changes(site: &Site) {
     let wrong = site.load(&STATEMENTS.replace("translate", "translat"));
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(!wrong.status.success() && said.contains("nat:3: unknown statement 'translat'"), "{said}");
+    let six = site.load(&STATEMENTS.replace("10.0.2.0/24", "2001:db8:1::/64"));
+    let said = String::from_utf8_lossy(&six.stderr).into_owned();
+    assert!(!six.status.success() && said.contains("no NAT64 is in the configuration"), "{said}");
     // Fewer hosts, and more addresses: the sessions of those that are left go on by the same ports.
     let ports = |site: &Site| {
         let all = site.json(&["sessions", "--address", "10.0.1.2", "--protocol", "icmp"]);

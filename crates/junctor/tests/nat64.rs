@@ -215,6 +215,8 @@ fn check(site: &mut Site, kind: Kind) {
         "8080",
     ]);
     assert_eq!(sessions["sessions"][0]["source"], "2001:db8:1::2", "{sessions}");
+    let loaded = site.json(&["nat", "load"]);
+    assert_eq!(loaded["statements"], 2, "{loaded}");
     let hosts = site.json(&["nat", "hosts"]);
     assert!(
         hosts["hosts"].as_array().unwrap().iter().any(|host| host["inside"] == "2001:db8:1::/64"),

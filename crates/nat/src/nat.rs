@@ -139,6 +139,8 @@ pub struct Nat {
     is_stale: bool,
     /// What has become of the text of sessions, by their numbers: from inside, and to it.
     streams: HashMap<u32, [Stream; 2]>,
+    /// The session by which a server waits for the client of a connection of FTP, by that one's number.
+    awaited: HashMap<u32, FlowId>,
     algs: AlgCounts,
     /// The keys of the session by which the last rehearsal has kept a source back.
     tried: Option<(FlowKey, FlowKey)>,
@@ -181,6 +183,7 @@ impl Nat {
             reserved: Vec::new(),
             is_stale: false,
             streams: HashMap::new(),
+            awaited: HashMap::new(),
             algs: AlgCounts::default(),
             tried: None,
             rehearsed: None,
@@ -351,7 +354,7 @@ impl Nat {
     #[inline]
     pub fn arriving(&mut self, now_ns: u64, ip: &mut [u8], ahead: &Ahead, from_outside: bool) -> Outcome {
         if ahead.key.is_none() && !self.is_for_outside(ip) {
-            if destination(ip).is_some_and(is_stand_in) {
+            if destination(ip).is_some_and(is_stand_in) || source(ip).is_some_and(is_stand_in) {
                 return Outcome::Drop(Cause::Malformed);
             }
             return if from_outside && self.is_spoofed(ip) {
@@ -379,16 +382,19 @@ impl Nat {
     pub fn rehearse(&mut self, now_ns: u64, ip: &mut [u8], leaving: bool, from_outside: bool) -> Outcome {
         let mut ahead = Vec::with_capacity(1);
         self.look_ahead(std::iter::once(&*ip), leaving, &mut ahead);
-        self.trying(|nat| match leaving {
+        self.trying(now_ns, |nat| match leaving {
             true => nat.leaving(now_ns, ip, &ahead[0]),
             false => nat.arriving(now_ns, ip, &ahead[0], from_outside),
         })
     }
 
     /// Does something to a copy of a packet: the sessions that it makes are gone afterwards.
-    fn trying(&mut self, decide: impl FnOnce(&mut Nat) -> Outcome) -> Outcome {
+    fn trying(&mut self, now_ns: u64, decide: impl FnOnce(&mut Nat) -> Outcome) -> Outcome {
+        // What has ended is noted, and not hidden by this.
+        self.reap(now_ns, SWEPT);
         self.rehearsed = Some(Vec::new());
         self.subscribers.log = Log::Nothing;
+        self.subscribers.is_trying = true;
         let outcome = decide(self);
         let made = self.rehearsed.take().unwrap_or_default();
         self.tried = match outcome {
@@ -397,6 +403,7 @@ impl Nat {
         };
         // Their ports have never been used.
         made.into_iter().for_each(|id| self.take_out(id, false));
+        self.subscribers.is_trying = false;
         self.subscribers.log = self.policy.log;
         outcome
     }
@@ -435,6 +442,7 @@ impl Nat {
             _ => rewrite(ip, view, End::Destination, forward.src, forward.sport),
         }
         if is_watched && self.rehearsed.is_none() {
+            self.watch(now_ns, view, Nat::number(id), side);
             return Outcome::Watched(Nat::number(id));
         }
         Outcome::Translated
@@ -469,7 +477,7 @@ impl Nat {
         if let Some(outside) = self.forwarded.get(&(view.protocol, view.source, port)).copied() {
             return match self.begin_forwarded(now_ns, view, outside) {
                 Ok(id) => self.known(now_ns, ip, view, id, 0),
-                Err(cause) => Outcome::Drop(cause),
+                Err(cause) => self.no_room(view, cause),
             };
         }
         let by = match self.translation(view.source) {
@@ -496,22 +504,22 @@ impl Nat {
             return if by.is_some() { Outcome::Drop(Cause::NoMapping) } else { Outcome::Unchanged };
         }
         match self.begin(now_ns, view, by) {
-            Ok(id) => {
-                self.assist(now_ns, view);
-                self.known(now_ns, ip, view, id, 0)
-            }
-            Err(cause) => {
-                let lack = match cause {
-                    Cause::SubscriberLimit => Some(Lack::Limit),
-                    Cause::NoPort => Some(Lack::Ports),
-                    Cause::Full => Some(Lack::Sessions),
-                    _ => None,
-                };
-                let inside = (view.source, port);
-                lack.into_iter().for_each(|lack| self.subscribers.note_lack(lack, view.protocol, inside));
-                Outcome::Drop(cause)
-            }
+            Ok(id) => self.known(now_ns, ip, view, id, 0),
+            Err(cause) => self.no_room(view, cause),
         }
+    }
+
+    /// There was no room for a session of a packet that leaves.
+    fn no_room(&mut self, view: &View, cause: Cause) -> Outcome {
+        let lack = match cause {
+            Cause::SubscriberLimit => Some(Lack::Limit),
+            Cause::NoPort => Some(Lack::Ports),
+            Cause::Full => Some(Lack::Sessions),
+            _ => None,
+        };
+        let inside = (view.source, view.ports()[0]);
+        lack.into_iter().for_each(|lack| self.subscribers.note_lack(lack, view.protocol, inside));
+        Outcome::Drop(cause)
     }
 
     /// Whether a packet of the router itself has a port that a subscriber may get, too.

@@ -143,6 +143,11 @@ impl View {
         Ok(View { source: address(12), destination: address(16), protocol, upper, length, at: at as At })
     }
 
+    /// Where the transport header is.
+    pub(crate) fn transport(&self) -> usize {
+        usize::from(self.at)
+    }
+
     /// The ports of its session. A query of ICMP has its identifier on the side that asks.
     #[inline]
     pub(crate) fn ports(&self) -> [u16; 2] {

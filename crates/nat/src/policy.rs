@@ -141,6 +141,16 @@ impl Translation {
         self.inside.iter().any(|range| range.holds(inside))
     }
 
+    /// Whether an inside address may have an outside one.
+    pub fn may_give(&self, inside: u32, outside: u32) -> bool {
+        match self.allocation {
+            Allocation::Deterministic => {
+                self.determined(inside).is_some_and(|(address, _)| address == outside)
+            }
+            _ => self.pool.iter().any(|range| range.holds(outside)),
+        }
+    }
+
     /// How many ports an outside address has.
     pub fn width(&self) -> u32 {
         u32::from(self.ports.1 - self.ports.0) + 1
@@ -417,7 +427,8 @@ impl Policy {
     #[inline]
     pub fn is_exempt(&self, source: u32, destination: u32) -> bool {
         let any = |ranges: &[Range], address| ranges.iter().any(|range| range.holds(address));
-        self.exempt.find(source).is_some()
+        !hosts::is_stand_in(source)
+            && self.exempt.find(source).is_some()
             && self.exemptions.iter().any(|one| any(&one.from, source) && any(&one.to, destination))
     }
 

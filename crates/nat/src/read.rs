@@ -108,6 +108,7 @@ struct Spans {
     statics: Vec<Span>,
     forwards: Vec<Span>,
     prefix: Option<Span>,
+    hosts: Vec<Span>,
 }
 
 struct Reader {
@@ -280,11 +281,23 @@ impl Reader {
                     return Some(Range { first: at as u32 + 1, last: at as u32 + 1 });
                 }
                 let hosts = (0..count).map(|n| Ipv6Addr::from(one.first + n));
+                let is_unicast = |host: &Ipv6Addr| {
+                    !(host.is_multicast()
+                        || host.is_unspecified()
+                        || host.is_loopback()
+                        || host.is_unicast_link_local())
+                };
+                if let Some(other) = hosts.clone().find(|host| !is_unicast(host)) {
+                    let help = "write the host's global or unique local address";
+                    self.wrong(word.span, format!("no host is reached by {other}"), help);
+                    return None;
+                }
                 if let Some(twice) = hosts.clone().find(|host| self.policy.hosts.contains(host)) {
                     let message = format!("{twice} is in another statement, too");
                     self.wrong(word.span, message, "write statements for single hosts");
                     return None;
                 }
+                self.spans.hosts.extend(hosts.clone().map(|_| word.span));
                 self.policy.hosts.extend(hosts);
                 Some(Range { first: known as u32 + 1, last: self.policy.hosts.len() as u32 })
             }

@@ -52,12 +52,17 @@ impl Stream {
         self.edits.iter().find(|e| e.end == end).map(|e| &e.text[..])
     }
 
+    /// Whether another text may stand for bytes that end here.
+    pub fn may_edit(&self, end: u32) -> bool {
+        self.edits.back().is_none_or(|last| before(last.end, end))
+    }
+
     /// Lets `text` stand for the `removed` bytes that end at `end`, in the line that begins at `line`. Returns whether it may.
     pub fn edit(&mut self, line: u32, end: u32, removed: usize, text: Vec<u8>) -> bool {
-        let last = self.edits.back();
-        if last.is_some_and(|e| !before(e.end, end)) {
+        if !self.may_edit(end) {
             return false;
         }
+        let last = self.edits.back();
         let growth = last.map_or(self.base, |e| e.growth);
         let growth = growth.wrapping_add(text.len() as u32).wrapping_sub(removed as u32);
         self.edits.push_back(Edit { line, end, growth, text });

@@ -10,6 +10,7 @@ use nat::policy::{self, Allocation, Policy, Range};
 use wire::{Prefix4, Prefix6};
 
 use super::ipv4::ERRORS;
+use super::ipv6;
 use super::router::Router;
 
 /// Where the statements are by which addresses are translated.
@@ -297,13 +298,30 @@ pub(super) fn text(router: &Router) -> String {
 /// The answer to senders of packets that leave no room for another session.
 pub(super) fn answers(router: &Router) -> String {
     let Some(translation) = &router.nat else { return String::new() };
+    let mut no_room6 = String::new();
+    if prefix(router).is_some() {
+        let entry = ipv6::entry(router);
+        let way = if router.host { &*entry } else { "made6;\n" };
+        no_room6 = "nat64[3] -> full64 :: PaintSwitch;\nfull64[0] -> Discard;\n".to_owned();
+        for (i, interface) in router.interfaces.iter().enumerate() {
+            let answer = match interface.has6() {
+                true => format!(
+                    "ICMP6Error({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {}) -> {way}",
+                    ipv6::speaker(router, i),
+                    ipv6::ERRORS
+                ),
+                false => "Discard;\n".to_owned(),
+            };
+            no_room6 += &format!("full64[{}] -> {answer}", i + 1);
+        }
+    }
     // The kernel knows nothing of translated addresses.
     let six = if prefix(router).is_some() { "Idle -> ttl;\nIdle -> toobig6;\n" } else { "" };
     let idle =
         if router.host { format!("Idle -> toobig;\nIdle -> noneighbour;\n{six}") } else { String::new() };
     format!(
         "\n// Without a free port or room for another session the sender gets an ICMP error.\n\
-         nat44[{}] -> ICMPError({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {ERRORS}{}) -> [0]rt;\n{idle}",
+         nat44[{}] -> ICMPError({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {ERRORS}{}) -> [0]rt;\n{no_room6}{idle}",
         translation.outside.len() + inside(router, translation).count() + 1,
         router.speaker4(0).unwrap_or(Ipv4Addr::UNSPECIFIED),
         router.owned(0..router.interfaces.len()),

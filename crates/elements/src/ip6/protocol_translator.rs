@@ -19,7 +19,7 @@
 //! * `bad-destination`: IPv6 packets with an address that stands for no IPv4 address.
 //! * `bad-protocol`: messages that have no counterpart, IGMP among them, and IPv6 packets with other extension headers.
 //! * `source-routed`: packets that are still to go by way of other addresses that they name.
-//! * `bad-fragment`: fragments of ICMP. `bad-checksum`: fragments of UDP without a checksum.
+//! * `bad-fragment`: fragments of ICMP. `bad-checksum`: fragments of UDP without a checksum, and damaged ICMP messages.
 //! * `too-long`: packets that would exceed 65,535 bytes. `no-memory`.
 //!
 //! ```click

@@ -12,6 +12,8 @@ use super::translated_icmp;
 pub(crate) const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const UDP_LITE: u8 = 136;
+const DCCP: u8 = 33;
 const IGMP: u8 = 2;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
@@ -205,7 +207,7 @@ impl Header {
     pub(crate) fn transport(&self, bytes: &mut [u8], to_ip6: bool, whole: bool) -> Result<(), Reason> {
         let at = match self.protocol {
             TCP => 16,
-            UDP => 6,
+            UDP | UDP_LITE | DCCP => 6,
             _ => return Ok(()),
         };
         let Some(field) = bytes.get(at..at + 2).filter(|_| self.is_first()) else { return Ok(()) };
@@ -223,7 +225,8 @@ impl Header {
         } else {
             self.adjust(sum, to_ip6)
         };
-        let sum = if self.protocol == UDP { checksum::never_zero(sum) } else { sum };
+        let has_none = matches!(self.protocol, UDP | UDP_LITE);
+        let sum = if has_none { checksum::never_zero(sum) } else { sum };
         bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         Ok(())
     }
@@ -285,6 +288,13 @@ impl Translation {
         self.message.clear();
         translated_icmp::translate(packet.data(), to_ip6, addresses, &mut self.message)?;
         let [src, dst] = header.six;
+        let sum = match to_ip6 {
+            true => checksum::internet(packet.data()),
+            false => checksum::transport_v6(src.into(), dst.into(), wire::Protocol::ICMPV6, packet.data()),
+        };
+        if sum != 0 {
+            return Err(Reason::BadChecksum);
+        }
         let sum = match to_ip6 {
             true => checksum::transport_v6(src.into(), dst.into(), wire::Protocol::ICMPV6, &self.message),
             false => checksum::internet(&self.message),

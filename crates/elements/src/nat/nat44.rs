@@ -39,7 +39,7 @@
 //! * `static INSIDE to OUTSIDE` translates addresses one by one, for all protocols.
 //! * `exempt SOURCE to DESTINATION` leaves packets alone.
 //! * `filter MODE` says who may send to a port: `endpoint-independent` (everyone, the default), `address-dependent` or `address-and-port-dependent`.
-//! * `alg ftp on|off`, default on: clients inside that say their address on a connection to port 21, and servers inside at port 21 that do, say an outside one, and are reached there (PORT, EPRT, and
+//! * `alg ftp on|off`, default on, not for `static` hosts: clients inside that say their address on a connection to port 21, and servers inside at port 21 that do, say an outside one, and are reached there (PORT, EPRT, and
 //!   the answers to PASV and EPSV). `alg tftp on|off`, default off: a server answers a client inside from another port. The filter may be any.
 //! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `udp` (5 min), `icmp` (1 min) or `other` (10 min). `sessions N`, at most 16777216, default 262144.
 //! * `log blocks` notes which host gets which block of ports and when it comes back, and, 16 times a second at most, which host finds no room. `log ports` notes each port as well,
@@ -81,6 +81,7 @@ use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use element::args::{Args, FromArg, Names};
@@ -135,8 +136,32 @@ pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::de
 
 type SharedNat = Arc<AdaptiveLock<Nat>>;
 
-/// A translator for other elements, once it is there.
-pub(super) type Link = OnceLock<SharedNat>;
+/// A translator for other elements.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    /// It is there from its start on.
+    nat: OnceLock<SharedNat>,
+    /// Paints of packets from outside.
+    outside: OnceLock<Vec<u8>>,
+    /// Whether a NAT64 makes IPv6 packets of those for IPv6 hosts.
+    has_six: AtomicBool,
+}
+
+impl Link {
+    pub(super) fn nat(&self) -> Option<&SharedNat> {
+        self.nat.get()
+    }
+
+    /// Whether packets of this paint come from outside.
+    pub(super) fn is_outside(&self, paint: u8) -> bool {
+        self.outside.get().is_some_and(|paints| paints.contains(&paint))
+    }
+
+    /// A NAT64 is there.
+    pub(super) fn join(&self) {
+        self.has_six.store(true, Ordering::Relaxed);
+    }
+}
 
 /// A value of the sequence number annotation: the source of the packet is an outside address already.
 pub(super) const TRANSLATED: u32 = u32::MAX;
@@ -201,6 +226,11 @@ impl FromArg for PortRanges {
     }
 }
 
+/// Whether there was no room for a session.
+pub(super) fn is_lack(cause: Cause) -> bool {
+    matches!(cause, Cause::SubscriberLimit | Cause::NoPort | Cause::Full)
+}
+
 pub(super) fn reason(cause: Cause) -> Reason {
     match cause {
         Cause::Malformed => Reason::BadLength,
@@ -216,7 +246,7 @@ pub(super) fn reason(cause: Cause) -> Reason {
 
 impl Translator {
     fn nat(&self) -> &SharedNat {
-        self.link.get().expect("set by initialize")
+        self.link.nat().expect("set by initialize")
     }
 
     fn lock(&self) -> AdaptiveGuard<'_, Nat> {
@@ -254,7 +284,7 @@ impl Translator {
 
     /// Loads the statements of a file, or of FILE again; returns what there is to say about it.
     fn load(&self, path: &str) -> impl FnOnce() -> Result<String, HandlerError> + Send + use<> {
-        let (nat, own) = (Arc::clone(self.nat()), self.own.clone());
+        let (nat, own, link) = (Arc::clone(self.nat()), self.own.clone(), Arc::clone(&self.link));
         let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
         move || {
             if path.is_empty() {
@@ -263,6 +293,11 @@ impl Translator {
                 ));
             }
             let policy = policy(&path).map_err(HandlerError::Failed)?;
+            if policy.prefix.is_some() && !link.has_six.load(Ordering::Relaxed) {
+                return Err(HandlerError::failed(
+                    "IPv6 addresses are inside, and no NAT64 is in the configuration: write that again, with `junctor init router --nat FILE`",
+                ));
+            }
             let lost = nat.lock().replace(policy, &own, RandomState::new().hash_one(0));
             Ok(format!("{path}: {lost} sessions have ended"))
         }
@@ -301,14 +336,19 @@ impl Translator {
                     && let Some(destination) =
                         packet.network().and_then(|ip| ip.get(16..20)?.first_chunk::<4>().copied())
                 {
+                    // Nobody would make an IPv6 packet of it.
+                    if nat::is_stand_in(u32::from_be_bytes(destination))
+                        && !self.link.has_six.load(Ordering::Relaxed)
+                    {
+                        return Err(Reason::NoMapping);
+                    }
                     packet.set_dst_ip(destination);
                 }
                 return Ok(port);
             }
             Outcome::Drop(cause) => cause,
         };
-        let has_no_room = matches!(cause, Cause::SubscriberLimit | Cause::NoPort | Cause::Full);
-        if has_no_room && port > 0 && self.noutputs > self.ninputs {
+        if is_lack(cause) && port > 0 && self.noutputs > self.ninputs {
             packet.set_anno_u8(anno::ICMP_PARAM_PROBLEM, PROHIBITED);
             return Ok(self.ninputs);
         }
@@ -364,7 +404,8 @@ impl Element for Translator {
         let mut nat = Nat::new(policy, &self.own, RandomState::new().hash_one(0));
         nat.split_hairpins(self.inward < self.ninputs);
         self.reserved.iter().for_each(|range| nat.reserve_own(*range));
-        let is_first = self.link.set(Arc::new(AdaptiveLock::new(nat))).is_ok();
+        let _ = self.link.outside.set(self.outside.clone());
+        let is_first = self.link.nat.set(Arc::new(AdaptiveLock::new(nat))).is_ok();
         is_first.then_some(()).ok_or_else(|| "it is there already".to_owned())
     }
 
@@ -412,7 +453,7 @@ impl Provide for Translator {
 
 impl Statistics for Translator {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        if let Some(nat) = self.link.get().and_then(|nat| nat.try_lock()) {
+        if let Some(nat) = self.link.nat().and_then(|nat| nat.try_lock()) {
             put(&stats::TABLE_ENTRIES, nat.len() as u64);
             put(&stats::TABLE_CAPACITY, nat.policy().sessions as u64);
         }

@@ -9,6 +9,7 @@
 //!
 //! **Ports:** push. Input 0 is for all IPv6 packets that arrive, before they are routed. Those for the prefix become IPv4 packets with an outside source, and leave by output 2, which
 //! leads to input 0 of the NAT44. Others leave by output 0 as they are.
+//! One more output, 3, if it is there, is for packets that leave no room for another session, for ICMP6Error.
 //! Input 1 is for what output 0 of the NAT44 sends. Packets for IPv6 hosts become IPv6 packets, and leave by output 0. Others leave by output 1 as they are.
 //!
 //! **Arguments**
@@ -19,15 +20,16 @@
 //! Packets begin with their IP header. Fragments have no ports: put IP6Reassembler and IPReassembler in front. TCP, UDP, ICMP and all other protocols are translated;
 //! ICMP errors with the packet that they quote.
 //!
-//! **Metadata read:** none. **Set:** network and transport header positions; destination annotation; sequence number annotation, by which the NAT44 knows later that the source is translated.
+//! **Metadata read:** paint. **Set:** ICMP_PARAMPROB of packets for ICMP6Error, to the code of the error; network and transport header positions; destination annotation; sequence number annotation, by which the NAT44 knows later that the source is translated.
 //!
 //! **Cores:** the sessions of the NAT44 are in one table, which one worker may use at a time.
 //!
 //! **Drops**
 //! * `no-mapping` for IPv6 packets from addresses that no statement translates, and errors about packets that nobody knows.
-//! * `bad-destination` for addresses behind the prefix that no host has. `unreassembled` for fragments.
+//! * `reverse-path` for IPv6 packets that have come by outside links, by the OUTSIDE paints of the NAT44, but errors about known sessions.
+//! * `bad-destination` for addresses behind the prefix that no host has, or, with 64:ff9b::/96, that are local, such as 10.0.0.1 (RFC 6052, 3.1). `unreassembled` for fragments.
 //! * `no-free-port`, `subscriber-limit`, `mapping-table-full` as NAT44 has them.
-//! * `bad-version`, `bad-header-length`, `bad-length`, `bad-protocol`, `bad-fragment`, `source-routed`, `too-long`, `no-memory`: as in ProtocolTranslator46.
+//! * `bad-version`, `bad-header-length`, `bad-length`, `bad-checksum`, `bad-protocol`, `bad-fragment`, `source-routed`, `too-long`, `no-memory`: as in ProtocolTranslator46.
 //!
 //! **Handlers**
 //! * `prefix` read: the prefix, or nothing if no IPv6 host is translated.
@@ -56,7 +58,7 @@ use crate::ip6::siit::{Addresses, Header, ICMP, Translation};
 use crate::tools::Runs;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("NAT64", "2/3", || Box::new(Nat64::default()))
+pub const CLASS: Class = Class::new("NAT64", "2/3-4", || Box::new(Nat64::default()))
     .processing("h/h")
     .serial("it uses the sessions of a NAT44")
     .handlers(handlers! { Nat64:
@@ -76,11 +78,17 @@ const SIX: usize = 0;
 const FOUR: usize = 1;
 /// The output of IPv4 packets that it has not seen.
 const NEW: usize = 2;
+/// The output of IPv6 packets for which there is no room.
+const NO_ROOM: usize = 3;
+/// The code of "address unreachable" (RFC 6146, 3.5).
+const ADDRESS_UNREACHABLE: u8 = 3;
 
 #[derive(Default)]
 struct Nat64 {
     name: String,
     mtu: usize,
+    /// Whether somebody answers packets for which there is no room.
+    answers: bool,
     link: Arc<Link>,
     translation: Translation,
 }
@@ -120,9 +128,22 @@ impl Addresses for Any {
     }
 }
 
-/// Whether a host may have an IPv4 address.
-fn is_of_a_host(address: u32) -> bool {
-    !is_stand_in(address) && address >> 24 != 127 && address >> 28 < 0xe
+/// Networks of which no address is behind the prefix that everyone knows, because they mean something else in each place (RFC 6052, 3.1): first address, and length.
+const LOCAL: [(u32, u32); 7] = [
+    (0x0a00_0000, 8),
+    (0x6440_0000, 10),
+    (0xa9fe_0000, 16),
+    (0xac10_0000, 12),
+    (0xc000_0000, 24),
+    (0xc0a8_0000, 16),
+    (0xc612_0000, 15),
+];
+
+/// Whether a host may have an IPv4 address behind a prefix.
+fn is_of_a_host(address: u32, prefix: Prefix64) -> bool {
+    let is_local = || LOCAL.iter().any(|(first, length)| (address ^ first) >> (32 - length) == 0);
+    let is_unicast = !is_stand_in(address) && address >> 24 != 127 && address >> 28 < 0xe;
+    is_unicast && !(prefix == Prefix64::WELL_KNOWN && is_local())
 }
 
 fn address6(ip: &[u8], at: usize) -> Option<u128> {
@@ -137,7 +158,7 @@ fn receiver_quoted(ip: &[u8], header: &Header) -> Option<u128> {
 
 impl Nat64 {
     fn prefix(&self) -> Option<Prefix64> {
-        self.link.get()?.lock().prefix()
+        self.link.nat()?.lock().prefix()
     }
 
     /// An IPv6 packet: where it goes, or why it is dropped. `tries`: it is a copy, and is forgotten.
@@ -156,7 +177,8 @@ impl Nat64 {
         if ip[0] >> 4 != 6 || !prefix.holds(destination) {
             return Ok(SIX);
         }
-        prefix.extract(destination).filter(|peer| is_of_a_host(*peer)).ok_or(Reason::BadDestination)?;
+        let peer = prefix.extract(destination);
+        peer.filter(|peer| is_of_a_host(*peer, prefix)).ok_or(Reason::BadDestination)?;
         let header = Header::ip6(ip, &Any)?;
         if header.is_fragment() {
             return Err(Reason::Unreassembled);
@@ -164,6 +186,7 @@ impl Nat64 {
         // An error may come from any router on the way. It speaks for the host that the packet was for.
         let stand_in = match receiver_quoted(ip, &header) {
             Some(host) => nat.known_stand_in(host).ok_or(Reason::NoMapping)?,
+            None if self.link.is_outside(packet.paint()) => return Err(Reason::ReversePath),
             None => nat.stand_in(source).map_err(nat44::reason)?,
         };
         let known = Known { nat, prefix, speaker: Some((source, stand_in)) };
@@ -177,6 +200,16 @@ impl Nat64 {
             Ok(_) => Ok(nat.leaving_six(cx.now(), packet.data_mut(), tries)),
             Err(reason) => Err(reason),
         };
+        let has_no_room = matches!(outcome, Ok(Outcome::Drop(cause)) if nat44::is_lack(cause));
+        if has_no_room && self.answers {
+            // The sender hears of its own packet.
+            let known = Known { nat, prefix, speaker: Some((source, stand_in)) };
+            let back = self.translation.translate(packet, true, &known, |_| ());
+            nat.forget_idle(stand_in);
+            back?;
+            packet.set_anno_u8(anno::ICMP_PARAM_PROBLEM, ADDRESS_UNREACHABLE);
+            return Ok(NO_ROOM);
+        }
         nat.forget_idle(stand_in);
         match outcome? {
             Outcome::Drop(cause) => Err(nat44::reason(cause)),
@@ -195,8 +228,11 @@ impl Nat64 {
     fn inward(&mut self, nat: &Nat, mut packet: Packet) -> Result<(usize, Batch), (Reason, Packet)> {
         let destination = packet.data().get(16..20).and_then(|bytes| bytes.first_chunk().copied());
         let is_for_host = destination.is_some_and(|four| is_stand_in(u32::from_be_bytes(four)));
-        let Some(prefix) = nat.prefix().filter(|_| is_for_host) else {
+        if !is_for_host {
             return Ok((FOUR, Batch::of(packet)));
+        }
+        let Some(prefix) = nat.prefix() else {
+            return Err((Reason::NoMapping, packet));
         };
         let known = Known { nat, prefix, speaker: None };
         let header = match self.translation.translate(&mut packet, true, &known, |_| ()) {
@@ -218,7 +254,7 @@ impl Nat64 {
 
     /// What there is to say about a packet, and the way that it goes.
     fn pass(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch, tries: bool) {
-        let Some(shared) = self.link.get().cloned() else {
+        let Some(shared) = self.link.nat().cloned() else {
             return cx.drop_batch(Reason::NoMapping, batch);
         };
         let mut nat = shared.lock();
@@ -250,6 +286,7 @@ impl Element for Nat64 {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.name = args.required("NAT44");
         self.mtu = args.keyword("MTU", MTU_LEAST);
+        self.answers = args.noutputs > NO_ROOM;
         if self.mtu < MTU_LEAST {
             args.error(format!(
                 "MTU {} is less than {MTU_LEAST}, which every link of IPv6 carries",
@@ -261,6 +298,7 @@ impl Element for Nat64 {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         let name = &self.name;
         self.link = cx.find::<Link>(name).ok_or_else(|| format!("'{name}' is not a NAT44"))?;
+        self.link.join();
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use tables::flow::{Flow, FlowId, FlowKey, NEVER};
 use super::subscribers::Grant;
 use super::{Entry, Mapping, Nat, mapping_keys};
 use crate::journal::{Change, Log, What};
-use crate::policy::{Allocation, Policy};
+use crate::policy::Policy;
 use crate::ports::Kind;
 
 impl Nat {
@@ -33,6 +33,7 @@ impl Nat {
         new.subscribers.take_journal(&mut self.subscribers);
         ended.into_iter().for_each(|what| new.subscribers.note(what.level(), |_| what));
         new.subscribers.note_blocks_lost(&self.subscribers);
+        new.algs = self.algs;
         *self = new;
         lost
     }
@@ -69,8 +70,10 @@ impl Nat {
                     None => Some(flow.forward.src),
                     Some(host) => self.stand_in(host).ok(),
                 };
+                let account = other.subscribers.outside_of(flow.forward.src);
                 let goes_on = source.and_then(|src| {
-                    self.go_on(FlowKey { src, ..flow.forward }, outside, *flow.value, flow.expires_ns)
+                    let forward = FlowKey { src, ..flow.forward };
+                    self.go_on(forward, outside, account, *flow.value, flow.expires_ns)
                 });
                 let streams = other.streams.get(&Nat::number(id)).cloned();
                 if let Some((id, streams)) = goes_on.zip(streams) {
@@ -98,6 +101,7 @@ impl Nat {
         &mut self,
         forward: FlowKey,
         outside: (u32, u16),
+        account: Option<u32>,
         entry: Entry,
         expires_ns: u64,
     ) -> Option<FlowId> {
@@ -110,12 +114,13 @@ impl Nat {
         }
         let (mapping, counts) = match (is_of_forward, entry.counts) {
             (true, false) => (None, false),
-            (true, true) => (None, self.enter_again(inside.0)),
+            (true, true) => (None, self.enter_again(inside.0, account)),
             (false, true) => (self.mapping_again(&forward, outside)?, true),
             (false, false) => return None,
         };
         let reply = FlowKey { dst: outside.0, dport: outside.1, zone: super::OUTSIDE, ..forward.reversed() };
-        let is_watched = self.is_watched(&forward);
+        // Text that has changed stays so, whatever new text does.
+        let is_watched = entry.is_watched || self.is_watched(&forward);
         let made =
             self.sessions.insert(forward, reply, Entry { mapping, counts, is_watched, ..entry }, expires_ns);
         let Ok(id) = made else {
@@ -127,11 +132,15 @@ impl Nat {
         Some(id)
     }
 
-    /// Makes an account for an inside host that had one, if it is translated.
-    fn enter_again(&mut self, inside: u32) -> bool {
+    /// Makes an account for an inside host that had one, if it is translated; with the same outside address, if that can be.
+    fn enter_again(&mut self, inside: u32, outside: Option<u32>) -> bool {
         let policy = Arc::clone(&self.policy);
         let Some(by) = self.translation(inside) else { return false };
-        let grant = Grant::Of(&policy.translations[by]);
+        let translation = &policy.translations[by];
+        if let Some(outside) = outside.filter(|outside| translation.may_give(inside, *outside)) {
+            self.subscribers.enter(inside, Some(by as u16), outside);
+        }
+        let grant = Grant::Of(translation);
         self.subscribers.admit(inside, Some(by as u16), &grant, None, &mut self.rng).is_ok()
     }
 
@@ -147,10 +156,7 @@ impl Nat {
             {
                 false
             }
-            Some(translation) if translation.allocation == Allocation::Deterministic => {
-                translation.determined(inside.0).is_some_and(|(address, _)| address == outside.0)
-            }
-            Some(translation) => translation.pool.iter().any(|range| range.holds(outside.0)),
+            Some(translation) => translation.may_give(inside.0, outside.0),
             None => inside.0 == outside.0 && policy.is_outside(inside.0),
         };
         if !may_have {

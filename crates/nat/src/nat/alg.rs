@@ -10,7 +10,7 @@ use tables::flow::{FlowKey, FlowTable};
 
 use super::{Entry, INSIDE, Nat};
 use crate::ftp::{Command, Form, Speaker};
-use crate::packet::View;
+use crate::packet::{ACK, SYN, Upper, View};
 use crate::policy::{TCP, UDP};
 use crate::stream::{self, Stream};
 
@@ -29,14 +29,38 @@ pub struct AlgCounts {
 }
 
 impl Nat {
-    /// Whether the text of a session is looked at.
+    /// Whether packets of a session are looked at.
     pub(super) fn is_watched(&self, forward: &FlowKey) -> bool {
-        self.policy.algs.ftp && forward.proto == TCP && (forward.dport == FTP || forward.sport == FTP)
+        let algs = self.policy.algs;
+        match forward.proto {
+            TCP => algs.ftp && (forward.dport == FTP || forward.sport == FTP),
+            UDP => algs.tftp && forward.dport == TFTP,
+            _ => false,
+        }
     }
 
-    /// Who speaks from inside in a session that is watched, by its number.
+    /// Looks at a packet of such a session, by its number.
+    pub(super) fn watch(&mut self, now_ns: u64, view: &View, number: u32, side: usize) {
+        let [port, to] = view.ports();
+        match view.upper {
+            // Another connection of the same addresses and ports.
+            Upper::Ports { flags, .. } if view.protocol == TCP && side == 0 && flags & (SYN | ACK) == SYN => {
+                self.streams.remove(&number);
+            }
+            // Without room, answers come by the filter alone.
+            _ if view.protocol == UDP && side == 0 && to == TFTP && self.policy.algs.tftp => {
+                let _ = self.expect(now_ns, UDP, (view.source, port), view.destination);
+            }
+            _ => {}
+        }
+    }
+
+    /// Who speaks from inside in a session of FTP, by its number.
     pub fn speaker(&self, number: u32) -> Option<Speaker> {
-        let flow = self.sessions.numbered(number).filter(|flow| flow.value.is_watched)?;
+        let flow = self.sessions.numbered(number).filter(|flow| flow.forward.proto == TCP)?;
+        if !self.is_watched(&flow.forward) {
+            return None;
+        }
         Some(if flow.forward.dport == FTP { Speaker::Client } else { Speaker::Server })
     }
 
@@ -54,24 +78,58 @@ impl Nat {
     fn find_replacement(&mut self, now_ns: u64, number: u32, seq: u32, command: &Command) -> Option<Vec<u8>> {
         let at = |offset: usize| seq.wrapping_add(offset as u32);
         let (line, end) = (at(command.line), at(command.argument.end));
-        let forward = self.sessions.numbered(number)?.forward;
-        if let Some(text) = self.streams.get(&number).and_then(|streams| streams[0].text_at(end)) {
-            return Some(text.to_vec());
+        let (forward, reply) = self.sessions.numbered(number).map(|flow| (flow.forward, flow.reply))?;
+        if let Some(streams) = self.streams.get(&number) {
+            if let Some(text) = streams[0].text_at(end) {
+                return Some(text.to_vec());
+            }
+            if !streams[0].may_edit(end) {
+                return None;
+            }
         }
         // Nobody opens ways to other hosts.
         let own = self.subscribers.hosts.name(forward.src);
         if command.address.is_some_and(|address| address != own) {
             return None;
         }
+        let is_server = self.speaker(number)? == Speaker::Server;
+        if is_server {
+            self.settle_server(number, &forward, command.port, reply.dst);
+            // Its client knows the address where a port stands alone.
+            let outside = self.subscribers.outside_of(forward.src);
+            if command.form == Form::Epsv && outside.is_some_and(|outside| outside != reply.dst) {
+                return None;
+            }
+        }
         let outside = self.expect(now_ns, TCP, (forward.src, command.port), forward.dst)?;
-        let form = match command.form {
-            // A passive server inside that says a port alone: its client knows the address.
-            Form::Epsv if outside.0 != self.sessions.numbered(number)?.reply.dst => return None,
-            form => form,
-        };
-        let text = form.text(outside.0.into(), outside.1);
+        // To make room for it, this session may have ended.
+        if self.sessions.numbered(number).is_none_or(|flow| flow.forward != forward) {
+            return None;
+        }
+        if is_server {
+            let key = FlowKey { sport: command.port, dport: 0, ..forward };
+            if let Some(hit) = self.sessions.lookup(&key) {
+                self.awaited.insert(number, hit.id);
+            }
+        }
+        let text = command.form.text(outside.0.into(), outside.1);
         let streams = self.streams.entry(number).or_default();
         streams[0].edit(line, end, command.argument.len(), text.clone()).then_some(text)
+    }
+
+    /// A server is about to wait for its client once more. It waits for one connection at a time, so that clients outside cannot use up its ports; and at the
+    /// address that its client knows, if it has none yet.
+    fn settle_server(&mut self, number: u32, forward: &FlowKey, port: u16, outside: u32) {
+        if let Some(id) = self.awaited.remove(&number) {
+            let awaited = self.sessions.flow(id).map(|flow| (flow.forward.sport, flow.forward.dport));
+            if awaited.is_some_and(|(waits_at, any)| any == 0 && waits_at != port) {
+                self.remove(id);
+            }
+        }
+        let by = self.translation(forward.src);
+        if let Some(by) = by.filter(|by| self.policy.translations[*by].may_give(forward.src, outside)) {
+            self.subscribers.enter(forward.src, Some(by as u16), outside);
+        }
     }
 
     /// Moves sequence numbers in a segment of a session, by its number, from a side: 0 is inside. Addresses and text have been replaced.
@@ -90,9 +148,6 @@ impl Nat {
     fn expect(&mut self, now_ns: u64, protocol: u8, inside: (u32, u16), peer: u32) -> Option<(u32, u16)> {
         if let Some(outside) = self.forwarded.get(&(protocol, inside.0, inside.1)) {
             return Some(*outside);
-        }
-        if let Some(outside) = self.policy.static_outside(inside.0) {
-            return Some((outside, inside.1));
         }
         let by = self.translation(inside.0)? as u16;
         let view = View::of_any_port(protocol, inside, peer);
@@ -113,15 +168,6 @@ impl Nat {
         let key =
             FlowKey { src: inside.0, dst: peer, sport: inside.1, dport: 0, proto: protocol, zone: INSIDE };
         self.sessions.lookup(&key).is_some()
-    }
-
-    /// A session to a peer is new: its protocol may need another one.
-    pub(super) fn assist(&mut self, now_ns: u64, view: &View) {
-        let [port, to] = view.ports();
-        if self.policy.algs.tftp && view.protocol == UDP && to == TFTP && self.rehearsed.is_none() {
-            // Without room, answers come by the filter alone.
-            let _ = self.expect(now_ns, UDP, (view.source, port), view.destination);
-        }
     }
 
     /// The number of a session.

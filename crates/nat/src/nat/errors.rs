@@ -4,6 +4,7 @@
 use tables::flow::{Direction, Flow, FlowKey};
 
 use super::{Cause, Entry, INSIDE, Nat, OUTSIDE, Outcome};
+use crate::hosts::is_stand_in;
 use crate::packet::{End, Quoted, View, rewrite_address, rewrite_quoted};
 
 /// The key of an answer to the packet that is quoted.
@@ -69,7 +70,7 @@ impl Nat {
         };
         rewrite_quoted(ip, view, quoted, End::Destination, address, port);
         // Who speaks is nobody's business outside (RFC 5508, REQ-7): a router on the way, too.
-        if is_inside {
+        if is_inside || is_stand_in(view.source) {
             rewrite_address(ip, view, End::Source, address);
         }
         Outcome::Translated

@@ -35,14 +35,14 @@ impl Nat {
         };
         let first = match again(self, ip, true) {
             Outcome::Drop(cause) => return Outcome::Drop(cause),
-            // Its text stays as it is.
-            Outcome::Watched(_) => Outcome::Translated,
+            // New text stays as it is, but the other end may say other text.
+            Outcome::Watched(number) => self.shifted(number, 0, ip, view),
             first => first,
         };
         let second = match again(self, ip, false) {
             Outcome::Drop(cause) => return Outcome::Drop(cause),
             Outcome::Unchanged => first,
-            Outcome::Watched(_) => Outcome::Translated,
+            Outcome::Watched(number) => self.shifted(number, 1, ip, view),
             second => second,
         };
         let outward =
@@ -56,6 +56,14 @@ impl Nat {
         }
         rewrite(ip, &translated, End::Source, view.source, view.ports()[0]);
         Outcome::Hairpin(FlowTable::<Entry>::number(hit.id))
+    }
+
+    /// A packet of a session whose text is looked at, with its sequence numbers moved.
+    fn shifted(&mut self, number: u32, side: usize, ip: &mut [u8], view: &View) -> Outcome {
+        if let Some(segment) = ip.get_mut(view.transport()..) {
+            self.shift(number, side, segment);
+        }
+        Outcome::Translated
     }
 
     /// Gives a packet that leaves for the inside the source that [`Outcome::Hairpin`] has kept back, by its number.

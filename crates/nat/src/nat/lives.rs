@@ -167,6 +167,7 @@ impl Nat {
         self.note_session(Change::Ends, &forward, (reply.dst, reply.dport));
         if value.is_watched {
             self.streams.remove(&Nat::number(id));
+            self.awaited.remove(&Nat::number(id));
         }
         if value.counts {
             self.subscribers.session(forward.src, -1);

@@ -53,7 +53,7 @@ impl Nat {
             },
         };
         let outcome = match tries {
-            true => self.trying(|nat| leave(nat, ip)),
+            true => self.trying(now_ns, |nat| leave(nat, ip)),
             false => leave(self, ip),
         };
         // What nobody translates must not leave with an address that is no one's.

@@ -83,6 +83,8 @@ pub(super) struct Subscribers {
     pub(super) journal: Journal,
     /// What is noted; nothing while a packet is only tried.
     pub(super) log: Log,
+    /// Whether a packet is only tried.
+    pub(super) is_trying: bool,
 }
 
 /// How many blocks a range has.
@@ -341,7 +343,10 @@ impl Subscribers {
                             (one.1, one.2) == (kind, outside) && low <= one.3 && one.3 <= high
                         };
                         let at = self.waiting.iter().take(WAITING).position(is_free)?;
-                        self.waiting.remove(at).map(|(_, _, _, port)| port)
+                        match self.is_trying {
+                            true => self.waiting.get(at).map(|(_, _, _, port)| *port),
+                            false => self.waiting.remove(at).map(|(_, _, _, port)| port),
+                        }
                     })
                 }
                 Allocation::Deterministic => {
@@ -425,7 +430,10 @@ impl Subscribers {
     ) {
         let inside = self.hosts.subscriber(host.0);
         let is_random = matches!(grant, Grant::Of(Translation { allocation: Allocation::Random, .. }));
-        if waits && is_random {
+        let is_waiting = |one: &(u64, Kind, u32, u16)| (one.1, one.2, one.3) == (kind, outside, port);
+        if self.is_trying && self.waiting.iter().take(WAITING).any(is_waiting) {
+            // It was only tried, and goes on to wait.
+        } else if waits && is_random {
             self.waiting.push_back((self.now_ns.saturating_add(WAITS_NS), kind, outside, port));
         } else {
             let is_roomy = self.spaces.len() > ROOMY;

@@ -274,6 +274,12 @@ fn mistakes_about_ipv6_hosts_have_their_remedy() {
             "translate 2001:db8::/32,2001:db8:1::/48 to 192.0.2.1",
             "1: an address is listed twice; leave one out",
         ),
+        (
+            "forward tcp 80 on 192.0.2.1 to 64:ff9b::10.0.1.20",
+            "1: 64:ff9b::a00:114 is behind the prefix 64:ff9b::/96; write the IPv4",
+        ),
+        ("forward tcp 80 on 192.0.2.1 to ff02::1", "1: no host is reached by ff02::1; write"),
+        ("static fe80::1 to 192.0.2.1", "1: no host is reached by fe80::1; write"),
         ("alg ftp", "1: 'on' or 'off' is missing; write `alg NAME on`"),
         ("alg sip on", "1: unknown protocol 'sip'; known: ftp, tftp"),
         ("alg ftp of", "1: 'of' is neither on nor off; write `alg NAME on`"),

@@ -27,6 +27,12 @@ impl Reader {
         let prefix = *policy.prefix.get_or_insert(Prefix64::WELL_KNOWN);
         let first = u128::from(prefix.address());
         let behind = Range { first, last: first | u128::MAX >> prefix.length() };
+        for (host, span) in policy.hosts.iter().zip(&self.spans.hosts) {
+            if behind.holds((*host).into()) {
+                let help = "write the IPv4 address itself, if you mean an IPv4 host";
+                self.faults.wrong(*span, format!("{host} is behind the prefix {prefix}"), help);
+            }
+        }
         for (one, span) in policy.translations.iter().zip(&self.spans.translations) {
             if one.inside6.iter().any(|range| range.meets(behind)) {
                 let message = format!("IPv6 addresses inside are behind the prefix {prefix}");

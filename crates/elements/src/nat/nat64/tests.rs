@@ -273,6 +273,9 @@ fn every_drop_has_its_reason() {
         (packet(2, &format!("ip6 fe80::5 > 64:ff9b::203.0.113.1 / {udp}")), Reason::NoMapping),
         (packet(2, &format!("ip6 {HOST} > 64:ff9b::0.0.0.9 / {udp}")), Reason::BadDestination),
         (packet(2, &format!("ip6 {HOST} > 64:ff9b::127.0.0.1 / {udp}")), Reason::BadDestination),
+        (packet(2, &format!("ip6 {HOST} > 64:ff9b::192.168.1.1 / {udp}")), Reason::BadDestination),
+        (packet(2, &format!("ip6 {HOST} > 64:ff9b::172.31.255.255 / {udp}")), Reason::BadDestination),
+        (packet(1, &format!("ip6 {HOST} > 64:ff9b::203.0.113.1 / {udp}")), Reason::ReversePath),
         (packet(2, &format!("ip6 {HOST} > 64:ff9b::224.0.0.5 / {udp}")), Reason::BadDestination),
         (
             packet(2, &format!("ip6 {HOST} > 64:ff9b::203.0.113.1 / icmp6 type 135 / payload 16")),
@@ -306,4 +309,66 @@ fn mistakes_are_told() {
     assert_eq!(errors, ["'e' could not start: 'x' is not a NAT44"]);
     let errors = Rig::text(&text(STATEMENTS, ", MTU 576")).errors();
     assert_eq!(errors, ["six: MTU 576 is less than 1280, which every link of IPv6 carries"]);
+}
+
+#[test]
+fn packets_without_room_are_for_an_answer() {
+    let few = "STATEMENT \"translate 2001:db8:1::/48 to 192.0.2.1 ports 5000-5000\"";
+    let config = text(few, "") + " six[3] -> o3 :: TestOut;";
+    let run = Rig::text(&config).ready();
+    let from = |host: u8| {
+        packet(2, &format!("ip6 2001:db8:1::{host} > 64:ff9b::203.0.113.1 / udp 7 > 7 / payload 9"))
+    };
+    run.give("i6", vec![from(1), from(2)]);
+    let mut run = run.again();
+    // The sender hears of its own packet.
+    let refused = run.out("o3");
+    assert_eq!((refused.len(), refused[0].data()), (1, from(2).data()));
+    assert_eq!(refused[0].anno_u8(anno::ICMP_PARAM_PROBLEM), 3);
+    assert!(run.read("nat.subscribers").starts_with("2001:db8:1::/64 192.0.2.1 1 1 0 1 0\n"));
+}
+
+#[test]
+fn a_translator_without_nat64_keeps_to_ipv4() {
+    let text = "nat :: NAT44(STATEMENT \"forward tcp 80 on 192.0.2.1 to 2001:db8:1::20\", OUTSIDE 1); \
+                i0 :: TestIn -> nat -> o0 :: TestOut; i1 :: TestIn -> [1]nat; nat[1] -> o1 :: TestOut;";
+    let run = Rig::text(text).ready();
+    run.give("i0", vec![packet(1, "ip 203.0.113.1 > 192.0.2.1 / tcp 9 > 80 flags S")]);
+    let run = run.again();
+    assert_eq!((run.bytes("o0").len(), run.drops("nat")), (0, vec![(Reason::NoMapping, 1)]));
+}
+
+#[test]
+fn a_host_of_a_forward_says_nothing_of_itself_in_errors() {
+    let only =
+        "STATEMENT \"translate 10.0.1.0/24 to 192.0.2.1\", STATEMENT \"forward tcp 80 to 2001:db8:9::20\"";
+    let run = Rig::text(&text(only, "")).ready();
+    let (run, _, came) = becomes(run, "i4", packet(1, "ip 203.0.113.1 > 192.0.2.1 / tcp 9 > 80 flags S"));
+    let said = error(6, "2001:db8:9::20 > 64:ff9b::203.0.113.1", 1, 1, 0, &came);
+    let (_, left, _) = becomes(run, "i6", said);
+    assert_eq!(left, "o4 192.0.2.1 > 203.0.113.1 about 203.0.113.1:9 > 192.0.2.1:80");
+}
+
+#[test]
+fn ftp_between_families_inside_keeps_its_numbers() {
+    let statements = "STATEMENT \"translate 10.0.1.0/24,2001:db8:1::/48 to 192.0.2.1\", \
+        STATEMENT \"forward tcp 21 to 10.0.1.20\"";
+    let run = Rig::text(&text(statements, "")).ready();
+    let segment = |ends: &str, ports: &str, seq: u32, ack: u32, text: &str| {
+        let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let body = if hex.is_empty() { hex } else { format!(" / hex {hex}") };
+        packet(2, &format!("{ends} / tcp {ports} flags AP seq {seq} ack {ack}{body}"))
+    };
+    let six = format!("ip6 {HOST} > 64:ff9b::192.0.2.1");
+    let eprt = format!("EPRT |2|{HOST}|5000|\r\n");
+    let (run, left, ip) = becomes(run, "i6", segment(&six, "4000 > 21", 100, 1, &eprt));
+    let port = outside_port(&left);
+    let said = String::from_utf8(ip[40..].to_vec()).unwrap();
+    assert!(left.ends_with("> 10.0.1.20:21") && said.starts_with("EPRT |1|192.0.2.1|"), "{left} {said}");
+    // The server has all of it; its client, too.
+    let answer =
+        segment("ip 10.0.1.20 > 192.0.2.1", &format!("21 > {port}"), 1, 100 + said.len() as u32, "200\r\n");
+    let (_, came, ip) = becomes(run, "i4", answer);
+    assert!(came.starts_with("o6 [64:ff9b::c000:201]:"), "{came}");
+    assert_eq!(ip[48..52], (100 + eprt.len() as u32).to_be_bytes());
 }

@@ -186,3 +186,25 @@ fn a_life_of_many_hosts_leaves_nothing() {
     nat.reap(u64::MAX, 10_000);
     assert_eq!((nat.len(), nat.mappings(), nat.subscribers.hosts.len()), (0, 0, 0));
 }
+
+#[test]
+fn a_host_keeps_its_outside_address_with_other_statements() {
+    // It sends from a port that a forward leads to, and from others.
+    let text = "translate 10.0.1.0/24 to 192.0.2.16/28\nforward udp 51820 on 192.0.2.16 to 10.0.1.5";
+    for seed in 0..16 {
+        let mut nat = Nat::new(policy(text), &[], seed);
+        out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.1 / udp 51820 > 9").unwrap();
+        for port in 1..20 {
+            out(&mut nat, 0, &format!("ip 10.0.1.5 > 203.0.113.1 / udp {port} > 9")).unwrap();
+        }
+        let more = format!("{text}\nforward tcp 80 on 192.0.2.16 to 10.0.1.6");
+        assert_eq!(nat.replace(policy(&more), &[], seed + 1), 0);
+        consistent(&nat);
+    }
+}
+
+#[test]
+fn exemptions_are_for_ipv4_hosts() {
+    let mut nat = nat("translate 2001:db8:1::/48 to 192.0.2.1\nexempt 0.0.0.0/0 to 203.0.113.0/24");
+    assert!(out6(&mut nat, 0, "2001:db8:1::5", "203.0.113.1 / udp 1 > 2").is_ok());
+}
