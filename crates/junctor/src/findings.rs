@@ -68,9 +68,22 @@ pub(crate) fn journal<T>(
 /// Passes the events of a journal to `take`, from a number on; with `follow` until it is interrupted.
 pub(crate) fn take_journal<T>(
     follow: bool,
+    from: u64,
+    read: impl FnMut(u64) -> Result<Events<T>, Failure>,
+    mut take: impl FnMut(&Events<T>),
+) -> Result<(), Failure> {
+    take_while(follow, from, read, |events| {
+        take(events);
+        true
+    })
+}
+
+/// As [`take_journal`], until `take` wants no more.
+pub(crate) fn take_while<T>(
+    follow: bool,
     mut from: u64,
     mut read: impl FnMut(u64) -> Result<Events<T>, Failure>,
-    mut take: impl FnMut(&Events<T>),
+    mut take: impl FnMut(&Events<T>) -> bool,
 ) -> Result<(), Failure> {
     loop {
         let mut events = read(from)?;
@@ -81,9 +94,9 @@ pub(crate) fn take_journal<T>(
         if events.gone > 0 {
             errln!("junctor: {} events are gone: there were too many", events.gone);
         }
-        take(&events);
+        let wants_more = take(&events);
         from = events.next;
-        if !follow {
+        if !follow || !wants_more {
             return Ok(());
         }
         std::thread::sleep(LOOK);

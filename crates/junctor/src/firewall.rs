@@ -2,6 +2,7 @@
 //! `junctor firewall`: rule files, and the firewall of a running router.
 
 mod import;
+mod pcapng;
 
 use std::path::PathBuf;
 
@@ -84,13 +85,20 @@ The packet is written as in 'junctor trace --packet'. The exit status is 0 if it
         of: Of,
     },
     /// Show what rules with 'log' have seen.
+    ///
+    /// The router keeps the last 1,024 events, and takes 1,000 in a second at most. With --pcapng, their packets are written, as they were before the firewall.
     #[command(after_help = "Examples:
   junctor firewall log
-  junctor firewall log --follow --json > firewall.jsonl")]
+  junctor firewall log --follow --json > firewall.jsonl
+  junctor firewall log --pcapng firewall.pcapng
+  junctor firewall log --pcapng - --follow | tshark -r -")]
     Log {
         /// Go on until it is interrupted.
         #[arg(short, long)]
         follow: bool,
+        /// Write the first bytes of the packets to this file, with an interface for each link; - is standard output.
+        #[arg(long, value_name = "FILE", conflicts_with = "json")]
+        pcapng: Option<PathBuf>,
         #[command(flatten)]
         of: Of,
     },
@@ -104,7 +112,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Import(args) => import::main(args),
         What::Show { of } => done(show(of)),
         What::Load { file, revalidate, of } => done(load(file.as_ref(), *revalidate, of)),
-        What::Log { follow, of } => done(log(*follow, of)),
+        What::Log { follow, pcapng: Some(file), of } => done(pcapng::write(file, *follow, of)),
+        What::Log { follow, pcapng: None, of } => done(log(*follow, of)),
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod nft;
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use nft::{Dice, kernel_router, matches, packet, send};
@@ -234,6 +234,147 @@ fn changes(site: &Site) {
     assert_eq!(none["count"], 0, "{none}");
     let ended = site.junctor(&["sessions", "--address", "10.0.0.0/8", "--end"]);
     assert!(ended.status.success(), "{ended:?}");
+}
+
+/// A router whose firewall logs packets from a link, of the router itself, and, when `later` begins, to the router.
+fn logging(files: &std::path::Path) -> Process {
+    let rules = "default drop log\nzone inside eth1\nzone outside eth0\n\
+        accept from inside to outside udp log \"out\"\n\
+        reject from outside to inside tcp port 22 log \"an \u{fc}ber try\"\n\
+        drop from self log \"own\"\n";
+    std::fs::write(files.join("rules"), rules).unwrap();
+    let source = |headers: &str, more: &str| {
+        let bytes = wire::compose::compose(headers).unwrap().bytes;
+        let check = if headers.starts_with("ip6") { "CheckIP6Header" } else { "CheckIPHeader" };
+        let hex = wire::fields::hex(&bytes);
+        format!("InfiniteSource(DATA \\<{hex}>, LIMIT 1, STOP false{more}) -> {check}")
+    };
+    let long = source("ip 10.0.0.2 to 192.0.2.1 / udp 40000 to 40001 / payload 372", "");
+    let six = source("ip6 2001:db8:1::2 to 2001:db8::2 / tcp 40000 to 22 flags S", "");
+    let own = source("ip 192.0.2.9 to 192.0.2.1 / udp 40000 to 40001", "");
+    let last = source("ip 192.0.2.1 to 192.0.2.9 / udp 40002 to 40001 / payload 5", ", ACTIVE false");
+    let outputs: String = (0..10).map(|n| format!("fw[{n}] -> Discard; ")).collect();
+    let config = format!(
+        "fw :: Firewall({}, LINK eth0, LINK eth1); {outputs}
+        ToEth0 :: Null -> [1] fw; {long} -> Paint(2) -> ToEth0; {own} -> Paint(0) -> ToEth0;
+        {six} -> Paint(1) -> [5] fw;
+        later :: {last} -> Paint(1) -> [0] fw;
+        Idle -> [2] fw; Idle -> [3] fw; Idle -> [4] fw;",
+        files.join("rules").display()
+    );
+    std::fs::write(files.join("r.click"), config).unwrap();
+    let mut command = Command::new(JUNCTOR);
+    command.arg("run").arg("--control").arg(files.join("sock")).arg(files.join("r.click"));
+    Process::spawn(command, "junctor run".to_owned()).unwrap()
+}
+
+/// The fields of packets that tshark shows, in the order of [`FIELDS`], sorted.
+fn shown(output: &str) -> Vec<Vec<String>> {
+    let mut lines: Vec<Vec<String>> =
+        output.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect();
+    lines.sort();
+    lines
+}
+
+const FIELDS: [&str; 8] = [
+    "frame.interface_name",
+    "frame.len",
+    "frame.cap_len",
+    "ip.src",
+    "ipv6.src",
+    "data.data",
+    "frame.packet_flags_direction",
+    "frame.comment",
+];
+
+/// tshark that prints these fields of a capture.
+fn tshark(fields: &[&str]) -> Command {
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-T", "fields", "-E", "separator=|"]);
+    fields.iter().for_each(|field| _ = command.args(["-e", field]));
+    command
+}
+
+#[test]
+fn logged_packets_are_what_tshark_reads() {
+    if Command::new("tshark").arg("--version").output().is_err() {
+        eprintln!("logged_packets_are_what_tshark_reads: skipped: there is no tshark");
+        return;
+    }
+    let files = tempfile::tempdir().unwrap();
+    let path = |name: &str| files.path().join(name).display().to_string();
+    let mut router = logging(files.path());
+    let junctor = |words: &[&str]| {
+        let mut command = Command::new(JUNCTOR);
+        command.args(words).args(["--socket", &path("sock")]);
+        command
+    };
+    let log = |words: &[&str]| {
+        let words = [&["firewall", "log"], words].concat();
+        String::from_utf8(junctor(&words).output().unwrap().stdout).unwrap()
+    };
+    let seen = wait_for("three events", PATIENCE, || {
+        router.ended().is_some() || log(&["--json"]).lines().count() == 3
+    });
+    assert!(router.ended().is_none() && seen.is_ok(), "{}", router.stderr());
+    log(&["--pcapng", &path("log.pcapng")]);
+    let read = |fields: &[&str]| {
+        let output = tshark(fields).args(["-r", &path("log.pcapng")]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let payload = wire::fields::hex(&(0..100).collect::<Vec<u8>>());
+    let want = [
+        ["eth1", "400", "128", "10.0.0.2", "", &payload, "1", "accept by line 4 \"out\", from eth1 to eth0"],
+        [
+            "eth0",
+            "60",
+            "60",
+            "",
+            "2001:db8:1::2",
+            "",
+            "1",
+            "reject by line 5 \"an \u{fc}ber try\", from eth0 to eth1",
+        ],
+        ["eth0", "28", "28", "192.0.2.9", "", "", "2", "drop by line 6 \"own\", from self to eth0"],
+    ];
+    let owned = |fields: [&str; 8]| fields.map(str::to_owned).to_vec();
+    let mut want: Vec<Vec<String>> = want.into_iter().map(owned).collect();
+    want.sort();
+    // tshark writes numbers of directions in its own way.
+    let plain = |mut lines: Vec<Vec<String>>| {
+        let directions = lines.iter_mut().filter_map(|fields| fields.get_mut(6));
+        directions.for_each(|text| *text = text.trim_start_matches("0x").trim_start_matches('0').to_owned());
+        lines
+    };
+    assert_eq!(plain(shown(&read(&FIELDS))), want);
+    // The times and the order are those of the journal.
+    let times: Vec<f64> = read(&["frame.time_epoch"]).lines().map(|time| time.parse().unwrap()).collect();
+    let events = log(&["--json"]);
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_journal: Vec<f64> = events.map(|event| event["time"].as_f64().unwrap()).collect();
+    assert!(times.iter().zip(&of_journal).all(|(one, other)| (one - other).abs() < 1e-6), "{times:?}");
+
+    // A stream that goes on.
+    let words = ["firewall", "log", "--pcapng", "-", "--follow"];
+    let mut following = junctor(&words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let stream = following.stdout.take().unwrap();
+    let mut reader = tshark(&FIELDS);
+    reader.args(["-l", "-c", "4", "-r", "-"]).stdin(stream).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let reader = reader.spawn().unwrap();
+    assert!(junctor(&["ctl", "later.active", "true"]).status().unwrap().success());
+    let output = reader.wait_with_output().unwrap();
+    let last =
+        ["eth0", "33", "33", "192.0.2.1", "", "0001020304", "1", "drop by the default, from eth0 to self"];
+    want.push(owned(last));
+    want.sort();
+    let found = plain(shown(&String::from_utf8(output.stdout).unwrap()));
+    following.kill().unwrap();
+    following.wait().unwrap();
+    assert_eq!(found, want, "{}", String::from_utf8_lossy(&output.stderr));
+    let refused = junctor(&["firewall", "log", "--pcapng", "/nowhere/x.pcapng"]).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("/nowhere/x.pcapng"), "{said}");
 }
 
 /// Runs `junctor firewall` on a file with this text.

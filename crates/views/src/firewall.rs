@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use client::{Client, Failure};
 use serde_json::{Value, json};
 
-use crate::answers::{Events, ago, not_understood};
+use crate::answers::{Events, ago, ask, not_understood};
 
 /// A rule and what it has decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +114,110 @@ pub fn event_text(event: &Value) -> String {
     )
 }
 
+/// An event with the beginning of its packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// Its number.
+    pub number: u64,
+    /// Nanoseconds since 1970.
+    pub time_ns: u64,
+    /// What became of the packet, such as `reject-with-host`.
+    pub action: String,
+    /// What decided: `line 5`, `the default`, or `a replaced rule`.
+    pub by: String,
+    /// The link by which the packet came; [`ITSELF`] is the router.
+    pub came: String,
+    /// The link by which it would go.
+    pub goes: String,
+    /// Bytes of the IP packet.
+    pub length: u64,
+    /// Its first bytes in hexadecimal.
+    pub bytes: String,
+    /// The text that the rule logs.
+    pub text: String,
+}
+
+/// The router as a link.
+pub const ITSELF: &str = "self";
+
+fn logged_line(line: &str) -> Option<Logged> {
+    let mut words = line.splitn(9, ' ');
+    let mut next = || words.next();
+    let (number, time, action, rule) = (next()?, next()?, next()?, next()?);
+    let (came, goes, length, bytes) = (next()?, next()?, next()?, next()?);
+    let (seconds, ns) = time.split_once('.')?;
+    let seconds: u64 = seconds.parse().ok()?;
+    let by = match rule {
+        "-" => "the default".to_owned(),
+        "replaced" => "a replaced rule".to_owned(),
+        line => format!("line {}", line.parse::<u32>().ok()?),
+    };
+    Some(Logged {
+        number: number.parse().ok()?,
+        time_ns: seconds
+            .checked_mul(1_000_000_000)?
+            .checked_add(ns.parse().ok().filter(|_| ns.len() == 9)?)?,
+        action: action.to_owned(),
+        by,
+        came: came.to_owned(),
+        goes: goes.to_owned(),
+        length: length.parse().ok()?,
+        bytes: if bytes == "-" { String::new() } else { bytes.to_owned() },
+        text: next().unwrap_or_default().to_owned(),
+    })
+}
+
+/// Events with their packets, from a number on; those that come meanwhile are left for later.
+///
+/// # Errors
+/// The router, or an answer that is not understood.
+pub fn logged(client: &mut Client, element: &str, from: u64) -> Result<Events<Logged>, Failure> {
+    let mut found = Events { next: from, gone: 0, all: Vec::new() };
+    let mut upto = None;
+    // An answer has some of them.
+    while upto.is_none_or(|upto| found.next < upto) {
+        let text = ask(client, &format!("{element}.logged"), &found.next.to_string())?;
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default();
+        let numbers: Vec<u64> = first.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let &[next, _, end, gone] = &numbers[..] else { return Err(not_understood(first)) };
+        let before = found.next;
+        (found.next, found.gone) = (next, found.gone + gone);
+        for line in lines {
+            found.all.push(logged_line(line).ok_or_else(|| not_understood(line))?);
+        }
+        upto = upto.or(Some(end));
+        if next <= before {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// What there is to say about an event whose packet is shown.
+pub fn comment(event: &Logged) -> String {
+    let text = if event.text.is_empty() { String::new() } else { format!(" \"{}\"", event.text) };
+    format!("{} by {}{text}, from {} to {}", event.action, event.by, event.came, event.goes)
+}
+
+/// Bytes that the firewall keeps of each packet that it logs.
+///
+/// # Errors
+/// The router, or an answer that is not understood.
+pub fn log_bytes(client: &mut Client, element: &str) -> Result<u32, Failure> {
+    let text = client.read(&format!("{element}.log_bytes"))?;
+    text.trim().parse().map_err(|_| not_understood(&text))
+}
+
+/// The names of the firewall's links.
+///
+/// # Errors
+/// The router.
+pub fn links(client: &mut Client, element: &str) -> Result<Vec<String>, Failure> {
+    let text = client.read(&format!("{element}.links"))?;
+    Ok(text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +235,29 @@ mod tests {
             event_text(&found)
         );
         assert!(rule("").is_none() && event("1 2 3").is_none());
+    }
+    #[test]
+    fn logged_packets_are_understood() {
+        for (line, said) in [
+            (
+                "7 1700000000.000000005 reject-with-prohibited 12 eth1 eth0 28 4500 by an admin",
+                "reject-with-prohibited by line 12 \"by an admin\", from eth1 to eth0",
+            ),
+            ("8 1700000000.000000005 drop - self eth0 28 - ", "drop by the default, from self to eth0"),
+            (
+                "9 1700000000.000000005 accept replaced eth0 self 28 -",
+                "accept by a replaced rule, from eth0 to self",
+            ),
+        ] {
+            let found = logged_line(line).unwrap();
+            assert_eq!(comment(&found), said);
+            let bytes = if found.number == 7 { "4500" } else { "" };
+            assert_eq!((found.time_ns, found.length, &*found.bytes), (1_700_000_000_000_000_005, 28, bytes));
+        }
+        for wrong in
+            ["", "1 2.5 drop - a b 28 -", "1 2.000000005 drop x a b 28 -", "1 2.000000005 drop - a b"]
+        {
+            assert_eq!(logged_line(wrong), None, "{wrong}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # Firewall
 //!
-//! `Firewall(FILE, LINK NAME [PAINT], ...)`
+//! `Firewall(FILE, LINK NAME [PAINT], ... [, LOG_BYTES])`
 //!
 //! Lets IPv4 and IPv6 packets pass that belong to connections which the rules of a file accept.
 //!
@@ -13,6 +13,7 @@
 //! * `FILE` the rule file.
 //! * `LINK NAME [PAINT]` a link, in the order of the inputs, and the paint of packets that came by it, default its number
 //!   from 1. Paint 0 is for packets from the router itself. Each link must be in a zone of FILE.
+//! * `LOG_BYTES` bytes that the journal keeps of each packet, from the IP header on. 0 to 1024, default 128.
 //!
 //! A rule file has a statement in each line; `#` begins a remark, and a line that ends with `,` or `\` goes on in the next one.
 //!
@@ -56,6 +57,11 @@
 //! * `nconnections`, `capacity` read. `file` read: FILE.
 //! * `refused` read: connections that the present rules would not accept, as in `connections`, at most 1,000.
 //! * `journal` read, with the number of an event as parameter, default 0: the number of the next event, how many were too many, and how many are gone; then a line for each.
+//! * `logged` read, with the number of an event as parameter, default 0: at most 256 events with their packets, as they were before the firewall. The first line has the
+//!   number with which to go on, how many were too many, the number of the next event, and how many are gone. A line for each event follows. It has number, time, action
+//!   and the rule's line: `-` for the default, `replaced` for an earlier rule. Then come the links by which the packet came and would go (`self` is the router). Its length,
+//!   its first bytes in hexadecimal or `-`, and the rule's text end the line.
+//! * `log_bytes` read: LOG_BYTES. `links` read: name and paint of each link, a line each.
 //! * `load` write: reads FILE again, or the file named. Connections stay. If there is a mistake, the old rules stay.
 //! * `end` write: ends connections: `all`, `refused`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL SOURCE PORT DESTINATION PORT`.
 //!
@@ -92,6 +98,9 @@ use crate::tools::{Runs, place};
 const RESETS: u64 = 1000;
 /// Connections that `refused` lists.
 const REFUSED: usize = 1000;
+/// Bytes of packets that the journal keeps without `LOG_BYTES`, and at most.
+const LOG_BYTES: u16 = 128;
+const LOG_BYTES_MOST: u16 = 1024;
 /// Looks for connections that are over before the others are counted.
 const LOOKS: usize = 4096;
 
@@ -107,6 +116,9 @@ pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::defau
         read "file" => |gate| &gate.file;
         read "refused" => |gate, cx| refused(gate.judge(), REFUSED, cx.now()).concat();
         read "journal" => |gate, from: &str| gate.journal(place("journal", from)?);
+        read "logged" => |gate, from: &str| logged(gate.judge(), place("logged", from)?);
+        read "log_bytes" => |gate| gate.log_bytes;
+        read "links" => |gate| gate.links.iter().map(|link| format!("{} {}\n", link.name, link.paint)).collect::<String>();
         write "load" => |gate, path: &str| gate.load(path)()?;
         write "end" => |gate, cx, which: &str| end_those(gate.judge(), cx.now(), which)?;
     })
@@ -144,6 +156,8 @@ impl FromArg for Link {
 struct Gate {
     file: String,
     links: Vec<Link>,
+    /// Bytes of packets that the journal keeps.
+    log_bytes: u16,
     ruleset: Option<Arc<Ruleset>>,
     judge: Option<SharedJudge>,
     ninputs: usize,
@@ -184,6 +198,15 @@ fn end_those(judge: &SharedJudge, now: Nanos, which: &str) -> Result<(), Handler
         _ => return Err(bad()),
     }
     Ok(())
+}
+
+/// Some events of the journal with their packets. Packets go on while these become text.
+fn logged(judge: &SharedJudge, from: usize) -> String {
+    let guard = lock(judge);
+    let ruleset = Arc::clone(guard.firewall.ruleset());
+    let logged = guard.journal.logged(from as u64);
+    drop(guard);
+    logged.text(&ruleset)
 }
 
 fn reason(cause: Cause) -> Reason {
@@ -311,6 +334,7 @@ impl Element for Gate {
                 link.paint = u8::try_from(n + 1).unwrap_or(u8::MAX);
             }
         }
+        self.log_bytes = args.keyword_in("LOG_BYTES", LOG_BYTES, 0..=LOG_BYTES_MOST);
         (self.ninputs, self.noutputs) = (args.ninputs, args.noutputs);
         let each = self.links.len() + 1;
         for (n, link) in self.links.iter().enumerate() {
@@ -341,7 +365,7 @@ impl Element for Gate {
 
     fn initialize(&mut self, _: &mut InitCx<'_>) -> Result<(), String> {
         let ruleset = self.ruleset.take().ok_or("the rules could not be read")?;
-        let judge = Judge::new(ruleset, &self.links, RandomState::new().hash_one(0));
+        let judge = Judge::new(ruleset, &self.links, self.log_bytes, RandomState::new().hash_one(0));
         self.judge = Some(Arc::new(AdaptiveLock::new(judge)));
         Ok(())
     }
@@ -365,7 +389,7 @@ impl Element for Gate {
                 _ => judge.firewall.judge_ahead(now, &self.ahead[n]),
             };
             if decision.logs {
-                judge.journal.note(cx.wall(), &decision, packet.network().unwrap_or_default(), zones);
+                judge.note(cx.wall(), &decision, &packet, port, zones);
             }
             match self.route(now, &decision, port, packet) {
                 Ok((output, packet)) => runs.push(cx, output, packet),
@@ -390,6 +414,7 @@ impl LongHandlers for Gate {
         let (judge, now, param) = (Arc::clone(self.judge()), cx.now(), param.to_owned());
         match name {
             "connections" => Some(Box::new(move || Ok(some(&judge, place("connections", &param)?, now)))),
+            "logged" => Some(Box::new(move || Ok(logged(&judge, place("logged", &param)?)))),
             "refused" => Some(Box::new(move || Ok(refused(&judge, REFUSED, now).concat()))),
             _ => None,
         }

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use element::clock::{Nanos, SECOND};
-use firewall::{Connection, Firewall, Moves, Ruleset};
+use firewall::{Connection, Decision, Firewall, Moves, Ruleset};
+use packet::Packet;
 use sync::lock::{AdaptiveGuard, AdaptiveLock};
 
 use super::journal::Journal;
@@ -38,6 +39,8 @@ pub(super) struct Judge {
     pub(super) to: Vec<u8>,
     /// The zones by the paint of packets.
     pub(super) from: Box<[u8; 256]>,
+    /// Paints and names of links, for the journal: the router itself, then the others in the order of the inputs.
+    names: Vec<(u8, Arc<str>)>,
 }
 
 pub(super) type SharedJudge = Arc<AdaptiveLock<Judge>>;
@@ -68,12 +71,36 @@ pub(super) fn ruleset(path: &str, links: &[Link]) -> Result<Arc<Ruleset>, String
 }
 
 impl Judge {
-    pub(super) fn new(ruleset: Arc<Ruleset>, links: &[Link], seed: u64) -> Judge {
-        let firewall = Firewall::new(ruleset, seed);
-        let mut judge =
-            Judge { firewall, journal: Journal::default(), to: Vec::new(), from: Box::new([NOWHERE; 256]) };
+    /// A firewall that keeps the first `log_bytes` of packets that rules log.
+    pub(super) fn new(ruleset: Arc<Ruleset>, links: &[Link], log_bytes: u16, seed: u64) -> Judge {
+        let itself = (0, Arc::from("self"));
+        let others = links.iter().map(|link| (link.paint, Arc::from(&*link.name)));
+        let mut judge = Judge {
+            firewall: Firewall::new(ruleset, seed),
+            journal: Journal::new(log_bytes),
+            to: Vec::new(),
+            from: Box::new([NOWHERE; 256]),
+            names: std::iter::once(itself).chain(others).collect(),
+        };
         judge.place(links);
         judge
+    }
+
+    /// Notes a decision on a packet that came to an input.
+    pub(super) fn note(
+        &mut self,
+        wall: Nanos,
+        decision: &Decision,
+        packet: &Packet,
+        port: usize,
+        zones: [u8; 2],
+    ) {
+        let (ip, names) = (packet.network().unwrap_or_default(), &self.names);
+        self.journal.note(wall, decision, ip, zones, || {
+            let came = names.iter().find(|(paint, _)| *paint == packet.paint());
+            let goes = &names[port % names.len()].1;
+            [came.map_or_else(|| Arc::from("-"), |(_, name)| Arc::clone(name)), Arc::clone(goes)]
+        });
     }
 
     /// Notes which zones the links are in.
@@ -103,7 +130,7 @@ impl Judge {
     pub(super) fn take(&mut self, other: &mut Judge, links: &[Link]) {
         let mine = Arc::clone(self.firewall.ruleset());
         std::mem::swap(&mut self.firewall, &mut other.firewall);
-        self.journal = std::mem::take(&mut other.journal);
+        self.journal.adopt(&mut other.journal);
         let moves = Moves::new(self.firewall.ruleset(), &mine);
         self.replace(mine, moves, links);
     }

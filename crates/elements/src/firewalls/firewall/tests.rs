@@ -83,6 +83,46 @@ fn packets_go_where_rules_say() {
 }
 
 #[test]
+fn the_journal_keeps_packets_and_links() {
+    let files = Temp::new();
+    let logs = "default drop log\nzone inside eth1\nzone outside eth0\nreject from inside to outside tcp log \"old port\"\n";
+    let file = files.file("rules", logs);
+    let config = |bytes: u16| text(&file).replace("LINK eth1", &format!("LINK eth1, LOG_BYTES {bytes}"));
+    let run = Rig::text(&config(30)).ready();
+    let tcp = packet(2, "ip 10.0.1.2 to 192.0.2.1 / tcp 9 to 81 flags S");
+    let six = packet(1, "ip6 2001:db8:1::1 to 2001:db8::2 / udp 9 to 9 / payload 50");
+    let own = packet(0, "ip 192.0.2.9 to 192.0.2.1 / udp 7 to 7");
+    let all: Vec<Vec<u8>> = [&tcp, &six, &own].map(|packet| packet.data().to_vec()).into();
+    for (input, packet) in [("i1", tcp), ("i3", six), ("i1", own)] {
+        run.give(input, vec![packet]);
+    }
+    let check = |logged: &str, bytes: usize, first: [&str; 3]| {
+        let lines: Vec<&str> = logged.lines().collect();
+        assert_eq!((lines[0], lines.len()), ("3 0 3 0", 4), "{logged}");
+        for (n, (line, ip)) in lines[1..].iter().zip(&all).enumerate() {
+            let words: Vec<&str> = line.splitn(4, ' ').collect();
+            let kept: String = ip.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!((words[0], words[3]), (&*n.to_string(), &*first[n].replace("HEX", &kept)), "{logged}");
+        }
+    };
+    let mut run = run.again();
+    let defaults = ["- eth0 self 98 HEX ", "- self eth0 28 HEX "];
+    check(&run.read("fw.logged"), 30, ["4 eth1 eth0 40 HEX old port", defaults[0], defaults[1]]);
+    assert_eq!(run.read_with("fw.logged", "3"), "3 0 3 0\n");
+    assert_eq!(
+        (run.read("fw.log_bytes").as_str(), run.read("fw.links").as_str()),
+        ("30", "eth0 1\neth1 2\n")
+    );
+    // Events go over to another instance, which keeps less.
+    run.swap(&config(24)).unwrap();
+    check(&run.read("fw.logged"), 24, ["replaced eth1 eth0 40 HEX ", defaults[0], defaults[1]]);
+    run.swap(&config(0)).unwrap();
+    assert!(run.read("fw.logged").contains(" - self eth0 28 - \n"), "{}", run.read("fw.logged"));
+    let wrong = Rig::text(&config(1025)).errors();
+    assert!(wrong[0].contains("LOG_BYTES") && wrong[0].contains("1024"), "{wrong:?}");
+}
+
+#[test]
 fn rules_change_and_connections_stay() {
     let files = Temp::new();
     let file = files.file("rules", RULES);
