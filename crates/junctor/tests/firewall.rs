@@ -362,7 +362,8 @@ fn logged_packets_are_what_tshark_reads() {
     let mut reader = tshark(&FIELDS);
     reader.args(["-l", "-c", "4", "-r", "-"]).stdin(stream).stdout(Stdio::piped()).stderr(Stdio::piped());
     let reader = reader.spawn().unwrap();
-    assert!(junctor(&["ctl", "later.active", "true"]).status().unwrap().success());
+    let control = ["ctl", "--socket", &path("sock"), "later.active", "true"];
+    assert!(Command::new(JUNCTOR).args(control).status().unwrap().success());
     let output = reader.wait_with_output().unwrap();
     let last =
         ["eth0", "33", "33", "192.0.2.1", "", "0001020304", "1", "drop by the default, from eth0 to self"];
