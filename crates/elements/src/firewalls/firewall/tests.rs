@@ -88,13 +88,14 @@ fn the_journal_keeps_packets_and_links() {
     let logs = "default drop log\nzone inside eth1\nzone outside eth0\nreject from inside to outside tcp log \"old port\"\n";
     let file = files.file("rules", logs);
     let config = |bytes: u16| text(&file).replace("LINK eth1", &format!("LINK eth1, LOG_BYTES {bytes}"));
-    let run = Rig::text(&config(30)).ready();
+    let mut run = Rig::text(&config(30)).ready();
     let tcp = packet(2, "ip 10.0.1.2 to 192.0.2.1 / tcp 9 to 81 flags S");
     let six = packet(1, "ip6 2001:db8:1::1 to 2001:db8::2 / udp 9 to 9 / payload 50");
     let own = packet(0, "ip 192.0.2.9 to 192.0.2.1 / udp 7 to 7");
     let all: Vec<Vec<u8>> = [&tcp, &six, &own].map(|packet| packet.data().to_vec()).into();
     for (input, packet) in [("i1", tcp), ("i3", six), ("i1", own)] {
         run.give(input, vec![packet]);
+        run = run.again();
     }
     let check = |logged: &str, bytes: usize, first: [&str; 3]| {
         let lines: Vec<&str> = logged.lines().collect();
@@ -105,7 +106,6 @@ fn the_journal_keeps_packets_and_links() {
             assert_eq!((words[0], words[3]), (&*n.to_string(), &*first[n].replace("HEX", &kept)), "{logged}");
         }
     };
-    let mut run = run.again();
     let defaults = ["- eth0 self 98 HEX ", "- self eth0 28 HEX "];
     check(&run.read("fw.logged"), 30, ["4 eth1 eth0 40 HEX old port", defaults[0], defaults[1]]);
     assert_eq!(run.read_with("fw.logged", "3"), "3 0 3 0\n");
