@@ -39,8 +39,8 @@
 //! * `static INSIDE to OUTSIDE` translates addresses one by one, for all protocols.
 //! * `exempt SOURCE to DESTINATION` leaves packets alone.
 //! * `filter MODE` says who may send to a port: `endpoint-independent` (everyone, the default), `address-dependent` or `address-and-port-dependent`.
-//! * `alg ftp on|off`, default on, not for `static` hosts: clients inside that say their address on a connection to port 21, and servers inside at port 21 that do, say an outside one, and are reached there (PORT, EPRT, and
-//!   the answers to PASV and EPSV). `alg tftp on|off`, default off: a server answers a client inside from another port. The filter may be any.
+//! * `alg ftp on|off`, default on, not for `static` hosts. Clients inside say their address on a connection to port 21, and so do servers inside at port 21: PORT, EPRT, and
+//!   the answers to PASV and EPSV. The text gets an outside address, by which they are reached. `alg tftp on|off`, default off: a server answers a client inside from another port. The filter may be any.
 //! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `udp` (5 min), `icmp` (1 min) or `other` (10 min). `sessions N`, at most 16777216, default 262144.
 //! * `log blocks` notes which host gets which block of ports and when it comes back, and, 16 times a second at most, which host finds no room. `log ports` notes each port as well,
 //!   and `log sessions` each session, too.

@@ -119,7 +119,7 @@ impl Nat {
             (false, false) => return None,
         };
         let reply = FlowKey { dst: outside.0, dport: outside.1, zone: super::OUTSIDE, ..forward.reversed() };
-        // Text that has changed stays so, whatever new text does.
+        // Text that has changed stays so, even if no more is to change.
         let is_watched = entry.is_watched || self.is_watched(&forward);
         let made =
             self.sessions.insert(forward, reply, Entry { mapping, counts, is_watched, ..entry }, expires_ns);
