@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A router that translates addresses, between Linux hosts; and files of statements on the command line.
 
-mod ftp;
+mod peers;
 
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -9,6 +9,8 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::process::Process;
 use testbed::rig::{Cable, Namespace, skip_without, wait_for};
+
+use peers::{connect, ping, serve, serve_ftp};
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -84,48 +86,6 @@ impl Site {
     }
 }
 
-/// Connects to a server that says who it sees, sends 100,000 bytes, closes its side, and prints what the server has seen and how many bytes came back.
-const CONNECT: &str = r#"
-import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-s.settimeout(float(sys.argv[3]))
-try:
-    s.connect((sys.argv[1], int(sys.argv[2])))
-    s.sendall(b"x" * 100000)
-    s.shutdown(socket.SHUT_WR)
-    data = b""
-    while True:
-        got = s.recv(65536)
-        if not got: break
-        data += got
-    seen, rest = data.split(b"\n", 1)
-    print(seen.decode(), len(rest))
-except Exception as e:
-    print(type(e).__name__)
-"#;
-
-/// Sends back who it sees, and, when the other side has closed, what it got.
-const SERVE: &str = r#"
-import socket, sys, threading
-s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-s.bind(("0.0.0.0", int(sys.argv[1])))
-s.listen()
-print("listening", flush=True)
-def serve(c, who):
-    c.sendall(who[0].encode() + b"\n")
-    data = b""
-    while True:
-        got = c.recv(65536)
-        if not got: break
-        data += got
-    c.sendall(data)
-    c.close()
-while True:
-    c, who = s.accept()
-    threading.Thread(target=serve, args=(c, who), daemon=True).start()
-"#;
-
 /// Answers datagrams with the address and port that it sees, on two ports; to the word "else" it answers from a third one.
 const REFLECT: &str = r#"
 import socket, threading
@@ -165,25 +125,11 @@ except Exception as e:
     print(type(e).__name__)
 "#;
 
-fn connect(from: &Namespace, to: &str, port: &str, patience: &str) -> String {
-    from.run(&["python3", "-c", CONNECT, to, port, patience]).unwrap().trim().to_owned()
-}
-
-fn serve(on: &Namespace, port: &str) -> Process {
-    let mut server = on.spawn(&["python3", "-c", SERVE, port]).unwrap();
-    server.wait_for_text("listening", PATIENCE).unwrap();
-    server
-}
-
-fn ping(from: &Namespace, words: &[&str]) -> Result<String, String> {
-    from.run(&[&["ping", "-n", "-c", "1", "-W", "5"], words].concat()).map_err(|why| why.to_string())
-}
-
 /// Linux hosts connect, ping and get errors through a translator.
 ///
 /// `lets_in`: everyone may send to a port that a host has used.
 fn check(site: &mut Site, lets_in: bool) {
-    let (_web, _inner) = (serve(&site.outside, "80"), serve(&site.inside, "80"));
+    let (_web, _inner) = (serve(&site.outside, "0.0.0.0", "80"), serve(&site.inside, "0.0.0.0", "80"));
     let mut reflector = site.outside.spawn(&["python3", "-c", REFLECT]).unwrap();
     reflector.wait_for_text("listening", PATIENCE).unwrap();
     for host in [&site.inside, &site.neighbour] {
@@ -286,7 +232,7 @@ fn the_kernel_may_answer_for_the_router() {
     // The kernel answers for its own address, and its own connections go out as well.
     ping(&site.outside, &["192.0.2.1"]).unwrap();
     assert_eq!(connect(&site.outside, "192.0.2.1", "81", "60"), "ConnectionRefusedError");
-    let _web = serve(&site.outside, "80");
+    let _web = serve(&site.outside, "0.0.0.0", "80");
     assert_eq!(connect(&kernel, "192.0.2.2", "80", "60"), "192.0.2.1 100000");
 }
 
@@ -566,7 +512,7 @@ fn ftp_clients_and_servers_get_help() {
     if skip_without(test, &["ping", "python3", "ethtool", "curl"]) {
         return;
     }
-    if !ftp::is_there() {
+    if !peers::has_ftp() {
         eprintln!("{test}: skipped, because pyftpdlib is missing");
         return;
     }
@@ -578,7 +524,7 @@ fn ftp_clients_and_servers_get_help() {
     std::fs::write(folder.join("hello"), "hello\n").unwrap();
     let folder = folder.display().to_string();
     let _servers =
-        [ftp::serve(&site.outside, "192.0.2.2", &folder), ftp::serve(&site.inside, "10.0.1.2", &folder)];
+        [serve_ftp(&site.outside, "192.0.2.2", &folder), serve_ftp(&site.inside, "10.0.1.2", &folder)];
     wait_for("a way out", PATIENCE, || ping(&site.inside, &["192.0.2.2"]).is_ok()).unwrap();
     // EPSV, PASV, EPRT, PORT: a client inside, then one outside.
     let pasv = ["--disable-epsv", "--no-ftp-skip-pasv-ip"];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An IPv6 host that reaches IPv4 hosts through a router with NAT64, by names of a resolver with DNS64.
 
-mod ftp;
+mod peers;
 
 use std::fs::write;
 use std::process::Command;
@@ -10,6 +10,8 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::process::Process;
 use testbed::rig::{Cable, Namespace, skip_without, wait_for};
+
+use peers::{connect, ping, serve, serve_ftp};
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -102,43 +104,6 @@ impl Site {
     }
 }
 
-/// Sends back who it sees, and, when the other side has closed, what it got. Its arguments are an address and a port.
-const SERVE: &str = r#"
-import socket, sys, threading
-s = socket.create_server((sys.argv[1], int(sys.argv[2])), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
-print("listening", flush=True)
-def serve(c, who):
-    c.sendall(who[0].encode() + b"\n")
-    data = b""
-    while True:
-        got = c.recv(65536)
-        if not got: break
-        data += got
-    c.sendall(data)
-    c.close()
-while True:
-    c, who = s.accept()
-    threading.Thread(target=serve, args=(c, who), daemon=True).start()
-"#;
-
-/// Connects, sends 100,000 bytes, closes its side, and prints what the server has seen and how many bytes came back.
-const CONNECT: &str = r#"
-import socket, sys
-try:
-    s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 60)
-    s.sendall(b"x" * 100000)
-    s.shutdown(socket.SHUT_WR)
-    data = b""
-    while True:
-        got = s.recv(65536)
-        if not got: break
-        data += got
-    seen, rest = data.split(b"\n", 1)
-    print(seen.decode(), len(rest))
-except Exception as e:
-    print(type(e).__name__)
-"#;
-
 /// Asks the resolver of the host for the IPv6 address of a name.
 const LOOK_UP: &str = r#"
 import socket, sys
@@ -151,20 +116,6 @@ s.sendto(query, ("::1", 53))
 answer = s.recv(2000)
 print(socket.inet_ntop(socket.AF_INET6, answer[-16:]) if answer[7] else "code %d" % (answer[3] & 15))
 "#;
-
-fn serve(on: &Namespace, address: &str, port: &str) -> Process {
-    let mut server = on.spawn(&["python3", "-c", SERVE, address, port]).unwrap();
-    server.wait_for_text("listening", PATIENCE).unwrap();
-    server
-}
-
-fn connect(from: &Namespace, to: &str, port: &str) -> String {
-    from.run(&["python3", "-c", CONNECT, to, port]).unwrap().trim().to_owned()
-}
-
-fn ping(from: &Namespace, words: &[&str]) -> Result<String, String> {
-    from.run(&[&["ping", "-n", "-c", "1", "-W", "5"], words].concat()).map_err(|why| why.to_string())
-}
 
 /// What a site's router does besides.
 #[derive(Clone, Copy, PartialEq)]
@@ -181,9 +132,9 @@ fn check(site: &mut Site, kind: Kind) {
     let _web = serve(&site.outside, "192.0.2.2", "80");
     let _inner = serve(&site.six, "::", "80");
     wait_for("a way out", PATIENCE, || ping(&site.six, &["64:ff9b::192.0.2.2"]).is_ok()).unwrap();
-    assert_eq!(connect(&site.six, "64:ff9b::c000:202", "80"), "192.0.2.1 100000");
+    assert_eq!(connect(&site.six, "64:ff9b::c000:202", "80", "60"), "192.0.2.1 100000");
     wait_for("a way out", PATIENCE, || ping(&site.four, &["192.0.2.2"]).is_ok()).unwrap();
-    assert_eq!(connect(&site.four, "192.0.2.2", "80"), "192.0.2.1 100000");
+    assert_eq!(connect(&site.four, "192.0.2.2", "80", "60"), "192.0.2.1 100000");
     // Fragments of both families, and errors: by the router about its link and its hop, and by one beyond.
     ping(&site.six, &["-s", "4000", "64:ff9b::192.0.2.2"]).unwrap();
     let long = ping(&site.six, &["-M", "do", "-s", "1400", "64:ff9b::192.0.2.2"]).unwrap_err();
@@ -193,12 +144,12 @@ fn check(site: &mut Site, kind: Kind) {
     let beyond = ping(&site.six, &["64:ff9b::203.0.113.9"]).unwrap_err();
     assert!(beyond.contains("From 64:ff9b::c000:202") && beyond.contains("nreachable"), "{beyond}");
     // A port that nobody has.
-    assert_eq!(connect(&site.six, "64:ff9b::c000:202", "81"), "ConnectionRefusedError");
+    assert_eq!(connect(&site.six, "64:ff9b::c000:202", "81", "60"), "ConnectionRefusedError");
     // A forward: from outside, from an IPv4 host inside, and from the server itself.
-    assert_eq!(connect(&site.outside, "192.0.2.1", "8080"), "64:ff9b::c000:202 100000");
+    assert_eq!(connect(&site.outside, "192.0.2.1", "8080", "60"), "64:ff9b::c000:202 100000");
     if kind != Kind::Firewall {
-        assert_eq!(connect(&site.four, "192.0.2.1", "8080"), "64:ff9b::c000:201 100000");
-        assert_eq!(connect(&site.six, "64:ff9b::c000:201", "8080"), "64:ff9b::c000:201 100000");
+        assert_eq!(connect(&site.four, "192.0.2.1", "8080", "60"), "64:ff9b::c000:201 100000");
+        assert_eq!(connect(&site.six, "64:ff9b::c000:201", "8080", "60"), "64:ff9b::c000:201 100000");
     }
     if kind == Kind::Alone {
         ping(&site.six, &["64:ff9b::192.0.2.1"]).unwrap();
@@ -252,7 +203,7 @@ fn hosts_with_ipv6_alone_reach_ipv4_hosts_by_name() {
     let address = found("four.example");
     assert_eq!(address, "64:ff9b::c000:202");
     let _web = serve(&site.outside, "192.0.2.2", "8000");
-    assert_eq!(connect(&site.six, &address, "8000"), "192.0.2.1 100000");
+    assert_eq!(connect(&site.six, &address, "8000", "60"), "192.0.2.1 100000");
 }
 
 #[test]
@@ -284,8 +235,7 @@ fn a_firewall_sees_the_addresses_of_ipv6_hosts() {
     assert!(all.iter().any(|one| ends(one, 4, "64:ff9b::c000:202")), "{all:?}");
     // Nobody outside reaches a port that a host has used, and no IPv6 host an inside address of IPv4.
     let _inner = serve(&site.four, "10.0.1.2", "80");
-    let shown = site.six.run(&["timeout", "2", "python3", "-c", CONNECT, "64:ff9b::a00:102", "80"]);
-    assert!(shown.is_err(), "{shown:?}");
+    assert_eq!(connect(&site.six, "64:ff9b::a00:102", "80", "1"), "TimeoutError");
 }
 
 #[test]
@@ -294,7 +244,7 @@ fn an_ipv6_client_of_ftp_gets_help() {
     if skip_without(test, &["ping", "python3", "ethtool", "curl"]) {
         return;
     }
-    if !ftp::is_there() {
+    if !peers::has_ftp() {
         eprintln!("{test}: skipped, because pyftpdlib is missing");
         return;
     }
@@ -302,7 +252,7 @@ fn an_ipv6_client_of_ftp_gets_help() {
     let folder = site.files.path().join("ftp");
     std::fs::create_dir(&folder).unwrap();
     write(folder.join("hello"), "hello\n").unwrap();
-    let _server = ftp::serve(&site.outside, "192.0.2.2", &folder.display().to_string());
+    let _server = serve_ftp(&site.outside, "192.0.2.2", &folder.display().to_string());
     wait_for("a way out", PATIENCE, || ping(&site.six, &["64:ff9b::192.0.2.2"]).is_ok()).unwrap();
     // EPSV needs no help; EPRT says an IPv6 address.
     for form in [&[][..], &["--ftp-port", "-"]] {
