@@ -5,10 +5,10 @@
 //! Reliable Software Network Load Balancer*, 2016, section 3.4). Each server has an order of its own in which it wants the places.
 //! Servers take turns, and each takes the first place of its order that is free.
 //!
-//! So shares differ by a place at most. When a server comes or goes, few places change apart from its own.
+//! So shares differ by few places at most. When a server comes or goes, few places change apart from its own.
 //!
-//! **Weights.** The turns of a server are evenly spaced in a virtual time: the *n*-th one is at *n* / weight. So the order of the turns of
-//! others does not depend on a server's weight. With equal weights this is the paper's round-robin.
+//! **Weights.** The turns of a server are evenly spaced in a virtual time: the first one is at 0, the *n*-th one after it at *n* / weight. So the order
+//! of the turns of others does not depend on a server's weight, and each server gets a place. With equal weights this is the paper's round-robin.
 //!
 //! **Size.** 65,537 places (128 KiB) for up to [`FEW`] servers, 655,373 (1.3 MB) for more. At least 100 places for each server keep its share within 1 %.
 //! Another size moves nearly all places, so it follows from the servers of the file, alive or not.
@@ -149,7 +149,8 @@ impl Builder {
             pace: (1 << 40) / u64::from(member.weight),
         };
         let orders: Vec<Order> = part.iter().map(order).collect();
-        let first = |(n, member): (usize, &Member)| Reverse((orders[n].pace, member.identity, n as u16));
+        // Each has its first turn before anybody has a second one: so it gets a place, however small its weight is.
+        let first = |(n, member): (usize, &Member)| Reverse((0, member.identity, n as u16));
         Builder {
             places: vec![FREE; size as usize],
             turns: part.iter().enumerate().map(first).collect(),
@@ -239,6 +240,17 @@ mod tests {
                 let due = places * f64::from(*weight) / sum;
                 assert!((count as f64 - due).abs() <= due / 100.0 + 1.0, "{count} in place of {due}");
             }
+        }
+    }
+
+    #[test]
+    fn each_server_has_a_place() {
+        for (heavy, n) in [(99, 1), (50, 50), (4000, 96)] {
+            let weights = [vec![1000; heavy], vec![1; n]].concat();
+            let all = members(&weights);
+            let counts = counts(&Table::of(&all, size_for(all.len())), all.len());
+            assert!(counts.iter().all(|count| *count > 0), "{heavy} and {n}");
+            assert!(counts[heavy..].iter().all(|count| *count <= 2), "{heavy} and {n}");
         }
     }
 

@@ -28,6 +28,11 @@ impl Reader {
             );
         }
         let name = self.word(&mut words, "the name of the service")?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.text.is_empty() || !name.text.chars().all(is_plain) {
+            let message = format!("'{}' is not a name of a service", name.text);
+            return self.wrong(name.span, message, "write letters, digits, '-', '_' and '.' only");
+        }
         if self.policy.services.iter().any(|other| other.name == name.text) {
             let message = format!("there are two services '{}'", name.text);
             return self.wrong(name.span, message, "give one of them another name");
@@ -51,7 +56,8 @@ impl Reader {
             check: None,
             servers: Vec::new(),
             line: line.number,
-            text: line.text(),
+            // Tools take it apart at spaces, and no word has one.
+            text: line.text().replace('"', ""),
         };
         let mut said: Vec<&str> = Vec::new();
         while let Some(word) = words.next() {

@@ -62,6 +62,9 @@ fn mistakes_have_their_remedy() {
     for (text, said) in [
         ("servise web", "unknown statement 'servise': did you mean `service`?"),
         ("service", "the name of the service is missing: write `service NAME"),
+        ("service \"my web\" tcp 192.0.2.80", "'my web' is not a name of a service: write letters, digits"),
+        ("service \"\" tcp 192.0.2.80", "'' is not a name of a service: write"),
+        ("service wéb tcp 192.0.2.80", "'wéb' is not a name of a service: write"),
         ("service web http 192.0.2.80", "unknown protocol of a service 'http'"),
         ("service web tcp www", "'www' is not an IP address: write one address"),
         ("service web tcp 224.0.0.1", "'224.0.0.1' is not the address of a host"),
@@ -113,6 +116,30 @@ fn mistakes_have_their_remedy() {
         let all = messages(&text);
         assert!(all.iter().any(|one| one.contains(said)), "{text}: {all:#?} and not {said}");
     }
+}
+
+#[test]
+fn names_may_stand_in_quotes() {
+    let reading = read("text", "service \"a-1_b.c\" tcp 192.0.2.80 port \"80\"\nserver a-1_b.c 10.0.0.1");
+    let policy = reading.policy.unwrap();
+    let service = &policy.services[0];
+    assert_eq!((&service.name[..], &service.text[..]), ("a-1_b.c", "service a-1_b.c tcp 192.0.2.80 port 80"));
+}
+
+#[test]
+fn servers_that_would_get_no_place_are_strange() {
+    let of = |weight: u32| {
+        let text = format!(
+            "service a any 192.0.2.1\nserver a 10.0.0.1-10.0.0.70 weight 1000\nserver a 10.0.0.99 weight {weight}"
+        );
+        messages(&text)
+    };
+    let all = of(1);
+    assert!(
+        all.len() == 1 && all[0].contains("server 10.0.0.99 of 'a' gets more than its weight says"),
+        "{all:?}"
+    );
+    assert_eq!((of(2), of(0)), (Vec::new(), Vec::new()));
 }
 
 #[test]

@@ -18,19 +18,34 @@ impl Reader {
         self.check_addresses();
         for at in 0..self.policy.services.len() {
             self.check_probes(at);
+            let name = &self.policy.services[at].name;
             if self.policy.services[at].servers.is_empty() && self.faults.errors() == 0 {
-                let name = &self.policy.services[at].name;
-                let strange = Diagnostic {
-                    severity: Severity::Warning,
-                    ..Diagnostic::error(
-                        "W0801",
-                        format!("service '{name}' has no server: its packets are dropped"),
-                    )
-                };
+                let message = format!("service '{name}' has no server: its packets are dropped");
                 let help = format!("add `server {name} ADDRESS`");
-                self.faults.strange(strange.at(self.spans[at]).help(help));
+                self.strange("W0801", at, message, help);
             }
+            self.check_weights(at);
         }
+    }
+
+    /// Adds a warning about a service.
+    fn strange(&mut self, code: &'static str, at: usize, message: String, help: impl Into<String>) {
+        let strange = Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, message) };
+        self.faults.strange(strange.at(self.spans[at]).help(help));
+    }
+
+    /// Each server has a place of the table at least. With very different weights that is more than its share.
+    fn check_weights(&mut self, at: usize) {
+        let service = &self.policy.services[at];
+        let sum: u64 = service.servers.iter().map(|one| u64::from(one.weight)).sum();
+        let places = service.table_size();
+        let is_less = |weight: u16| weight > 0 && u64::from(weight) * u64::from(places) < sum;
+        let Some(one) = service.servers.iter().find(|one| is_less(one.weight)) else { return };
+        let message = format!(
+            "server {} of '{}' gets more than its weight says: one of {places} places",
+            one.address, service.name
+        );
+        self.strange("W0802", at, message, "give it a larger weight, or others smaller ones");
     }
 
     /// Each port of an address belongs to one service.
