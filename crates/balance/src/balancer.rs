@@ -4,8 +4,9 @@
 //! A *session* is a connection of a client with a service, and remembers its server. Packets of a known session take one look-up. Others go by
 //! the service's table (see [`maglev`](crate::maglev)), and begin a session.
 //!
-//! **The table of sessions may be full.** Sessions that both sides have not agreed on give way; if there are none, packets go by the table of the
-//! service alone. So a flood neither ends agreed connections nor keeps out new ones.
+//! **The table of sessions may be full.** Sessions that both sides have not agreed on give way. If there are none, the one gives way that is idle for
+//! longest, of those that a stranger can have made: of UDP, or with direct return. If there is none either, packets go by the table of the
+//! service alone. So a flood ends no agreed connection that is in use, and keeps out new ones only if their answers would be ambiguous.
 //!
 //! **Servers change.** A server that drains, or has weight 0, keeps its sessions. Sessions of a server that is down or gone are moved with
 //! their next packet. A server has a *slot*, which lasts as long as its sessions do, also when the file no longer names it.
@@ -27,10 +28,10 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use foldhash::fast::FixedState;
-use tables::flow::{FlowId, FlowKey6, FlowTable, Prepared};
+use tables::flow::{Flow, FlowId, FlowKey6, FlowTable, Prepared};
 
-use crate::packet::{Quoted, Unseen, Upper, View, addresses, is_icmp};
-use crate::policy::{Mode, Policy};
+use crate::packet::{ACK, Quoted, SYN, Unseen, Upper, View, addresses, is_icmp};
+use crate::policy::{Mode, Policy, TCP, UDP};
 use crate::track::{Side, Track};
 use checks::Checks;
 pub use listing::{ServerView, ServiceView, Session};
@@ -71,6 +72,8 @@ pub enum Cause {
     NoServer,
     /// Each server that was tried has a session with this client's address and port already, by another service.
     Taken,
+    /// There is no room for its session, and without one its answers could not be told from others.
+    Full,
 }
 
 impl From<Unseen> for Cause {
@@ -87,6 +90,8 @@ impl From<Unseen> for Cause {
 struct Entry {
     slot: u32,
     track: Track,
+    /// The policy that it was last compared with.
+    epoch: u16,
     began_s: u32,
 }
 
@@ -142,6 +147,8 @@ pub struct Balancer {
     hand: usize,
     /// Until then answers may come to packets that went without a session.
     by_hash_until_ns: u64,
+    /// Counts policies.
+    epoch: u16,
     checks: Checks,
     rng: Rng,
 }
@@ -168,6 +175,7 @@ impl Balancer {
             behind: HashMap::default(),
             hand: 0,
             by_hash_until_ns: 0,
+            epoch: 0,
             checks: Checks::default(),
             rng: Rng::with_seed(seed),
         };
@@ -285,7 +293,11 @@ impl Balancer {
 
     /// Does the same to a copy of a packet, and leaves everything else as it is.
     pub fn rehearse(&self, now_ns: u64, ip: &mut [u8]) -> Outcome {
-        match self.way(ip, false) {
+        let way = match self.way(ip, true) {
+            Way::Own(view) if self.answered(ip, &view).is_none() => self.way(ip, false),
+            way => way,
+        };
+        match way {
             Way::Other => Outcome::Unchanged,
             Way::Wrong(why) => Outcome::Drop(why.into()),
             Way::Client(view, key) => self.rehearse_client(now_ns, ip, &view, &key.key()),
@@ -309,6 +321,7 @@ impl Balancer {
     ) -> Outcome {
         if let Some(hit) = self.sessions.lookup_prepared(key) {
             if let Some(slot) = self.stays(now_ns, hit.id, view.flags()) {
+                self.renew(hit.id);
                 self.note(now_ns, hit.id, view, Side::Client);
                 return apply::request(ip, view, &self.slots[slot as usize]);
             }
@@ -322,8 +335,37 @@ impl Balancer {
     fn stays(&self, now_ns: u64, id: FlowId, flags: u8) -> Option<u32> {
         let flow = self.sessions.flow(id).filter(|flow| flow.expires_ns > now_ns)?;
         let slot = &self.slots[flow.value.slot as usize];
-        let is_anew = flow.value.track.begins_anew(flags);
-        (slot.serves() && (!is_anew || slot.takes_new())).then_some(flow.value.slot)
+        let is_anew = flow.value.track.begins_anew(slot.mode, flags);
+        let goes_on = slot.serves() && (!is_anew || slot.takes_new()) && self.may_stay(&flow, is_anew);
+        goes_on.then_some(flow.value.slot)
+    }
+
+    /// Whether another policy leaves a session with its service. A connection that is agreed on stays to its end.
+    #[inline]
+    fn may_stay(&self, flow: &Flow<&Entry, FlowKey6>, is_anew: bool) -> bool {
+        flow.value.epoch == self.epoch
+            || self.is_still_its(flow)
+            || (flow.forward.proto == TCP && flow.value.track.is_settled() && !is_anew)
+    }
+
+    /// Whether the port of a session still belongs to its service.
+    #[cold]
+    fn is_still_its(&self, flow: &Flow<&Entry, FlowKey6>) -> bool {
+        let FlowKey6 { proto, dst, dport, .. } = flow.forward;
+        let service = self.slots[flow.value.slot as usize].service.map(usize::from);
+        service.is_some() && self.service_of(proto, dst, dport) == service
+    }
+
+    /// Notes that a session agrees with the policy, so that its next packets need not ask.
+    #[inline]
+    fn renew(&mut self, id: FlowId) {
+        let is_old = self.sessions.get(id).is_some_and(|entry| entry.epoch != self.epoch);
+        if !is_old || !self.sessions.flow(id).is_some_and(|flow| self.is_still_its(&flow)) {
+            return;
+        }
+        if let Some(entry) = self.sessions.get_mut(id) {
+            entry.epoch = self.epoch;
+        }
     }
 
     fn server_packet(
@@ -356,28 +398,39 @@ impl Balancer {
         if now_ns >= self.by_hash_until_ns {
             return None;
         }
-        Some((None, self.only_service_of(view)?))
+        Some((None, self.service_by_hash(view)?))
     }
 
-    /// The only service whose packets get a server's address and port.
-    fn only_service_of(&self, view: &View) -> Option<(u128, u16)> {
-        let [port, _] = view.ports();
+    /// The service that a server's packet answers for by the hash alone. Packets that ask or begin a connection are the server's own.
+    fn service_by_hash(&self, view: &View) -> Option<(u128, u16)> {
+        let asks = match view.upper {
+            Upper::Ports { flags, .. } => flags & (SYN | ACK) == SYN,
+            Upper::Query { .. } => true,
+            _ => false,
+        };
+        if asks { None } else { self.only_service_of(&key(view, SERVERS)) }
+    }
+
+    /// The address and port of the only service whose hash leads the client of an answer to the server that it comes from.
+    fn only_service_of(&self, answer: &FlowKey6) -> Option<(u128, u16)> {
+        let has_ports = matches!(answer.proto, TCP | UDP);
         let mut found = None;
-        for slot in self.behind.get(&view.source)?.iter().map(|slot| &self.slots[*slot as usize]) {
-            let Some(service) = slot.service.map(|at| &self.policy.services[usize::from(at)]) else {
-                continue;
-            };
-            let before = match slot.port {
-                Some(own) if own == port => service.only_port(),
+        for number in self.behind.get(&answer.src)? {
+            let slot = &self.slots[*number as usize];
+            let Some(at) = slot.service.map(usize::from) else { continue };
+            let service = &self.policy.services[at];
+            let before = match slot.port.filter(|_| has_ports) {
+                Some(own) if own == answer.sport => service.only_port(),
                 Some(_) => None,
-                None => Some(port).filter(|port| service.has_port(*port)),
+                None => Some(answer.sport).filter(|port| service.has_port(*port)),
             };
-            let is_its = service.protocol.is_none_or(|protocol| protocol == view.protocol());
-            if let Some(before) = before.filter(|_| is_its) {
-                if found.is_some() {
-                    return None;
-                }
-                found = Some((crate::packet::number(service.address), before));
+            let Some(port) = before else { continue };
+            let dst = crate::packet::number(service.address);
+            let request = FlowKey6 { dst, dport: port, zone: CLIENTS, ..answer.reversed() };
+            let is_its = self.service_of(request.proto, dst, port) == Some(at)
+                && self.choose(at, self.hash(at, &request)) == Some(*number);
+            if is_its && found.replace((dst, port)).is_some() {
+                return None;
             }
         }
         found

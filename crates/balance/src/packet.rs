@@ -14,6 +14,7 @@ use crate::policy::{ICMP, ICMP6, TCP, UDP};
 pub(crate) const FIN: u8 = 1;
 pub(crate) const SYN: u8 = 2;
 pub(crate) const RST: u8 = 4;
+pub(crate) const PSH: u8 = 8;
 pub(crate) const ACK: u8 = 16;
 
 const UDP_LITE: u8 = 136;

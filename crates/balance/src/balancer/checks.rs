@@ -10,7 +10,7 @@ use crate::health::{Next, Watch};
 use crate::maglev::Builder;
 use crate::packet::{View, address};
 use crate::policy::{Check, Kind};
-use crate::probe::{Ask, Probe, make, read};
+use crate::probe::{Answer, Ask, Probe, make, read};
 
 /// Events of a call at most.
 const EVENTS: usize = 64;
@@ -31,6 +31,8 @@ pub(super) struct Checks {
     outbox: Vec<Probe>,
     /// The table that is being built, and for which service.
     building: Option<(usize, Builder)>,
+    /// The service after the one whose table was begun last: each one has its turn.
+    next: usize,
     /// Whether some table is due.
     pub(super) has_stale: bool,
 }
@@ -154,35 +156,43 @@ impl Balancer {
         }
     }
 
+    /// The slot of the probe that a packet from a server to the router answers, and whether it is alive.
+    pub(super) fn answered(&self, ip: &[u8], view: &View) -> Option<(u32, Answer)> {
+        let answer = read(view.protocol(), view.transport(ip))?;
+        let slot = *self.checks.waiting.get(&(view.source, answer.port, answer.local))?;
+        let to = self.policy.own_for(address(view.source)).map(crate::packet::number);
+        let Next::Answer { token, local, .. } = self.slots[slot as usize].watch.next else { return None };
+        let is_its = token == answer.token && local == answer.local && to == Some(view.destination);
+        is_its.then_some((slot, answer))
+    }
+
     /// Takes a packet from a server to the router. Returns whether it answers a probe.
     pub(super) fn answer(&mut self, now_ns: u64, ip: &[u8], view: &View) -> bool {
-        let Some(answer) = read(view.protocol(), view.transport(ip)) else { return false };
-        let key = (view.source, answer.port, answer.local);
-        let Some(slot) = self.checks.waiting.get(&key).copied() else { return false };
-        let Some(check) = self.check_of(slot) else { return false };
-        let to = self.policy.own_for(address(view.source)).map(crate::packet::number);
-        match self.slots[slot as usize].watch.next {
-            Next::Answer { sent_ns, token, local, .. }
-                if token == answer.token && local == answer.local && to == Some(view.destination) =>
-            {
-                self.checks.waiting.remove(&key);
-                if answer.is_alive && matches!(check.kind, Kind::Tcp(_)) {
-                    self.ask(slot, Ask::Reset { local, port: answer.port, token });
-                }
-                self.result(now_ns, slot, &check, sent_ns, answer.is_alive);
-                true
-            }
-            _ => false,
+        let Some((slot, Answer { port, local, token, is_alive })) = self.answered(ip, view) else {
+            return false;
+        };
+        let next = self.slots[slot as usize].watch.next;
+        let (Some(check), Next::Answer { sent_ns, until_ns, .. }) = (self.check_of(slot), next) else {
+            return false;
+        };
+        self.checks.waiting.remove(&(view.source, port, local));
+        if is_alive && matches!(check.kind, Kind::Tcp(_)) {
+            self.ask(slot, Ask::Reset { local, port, token });
         }
+        // The timer may be late: an answer after the time is a failure all the same.
+        self.result(now_ns, slot, &check, sent_ns, is_alive && now_ns < until_ns);
+        true
     }
 
     /// Goes on with the table that is due.
     fn build(&mut self) {
         if self.checks.building.is_none() {
-            let Some(service) = self.faces.iter().position(|face| face.is_stale) else {
+            let (services, next) = (self.faces.len(), self.checks.next.min(self.faces.len()));
+            let Some(service) = (next..services).chain(0..next).find(|at| self.faces[*at].is_stale) else {
                 self.checks.has_stale = false;
                 return;
             };
+            self.checks.next = service + 1;
             let size = self.policy.services[service].table_size();
             self.checks.building = Some((service, Builder::new(&self.members_now(service), size)));
         }
@@ -211,7 +221,14 @@ impl Balancer {
             let next = match (check, self.slots[slot as usize].watch.next) {
                 (None, _) => Next::Nothing,
                 (Some(_), Next::Nothing) => Next::Probe { at_ns: now_ns },
-                (Some(_), next) => next,
+                // Checks may be more frequent now.
+                (Some(check), Next::Probe { at_ns }) => {
+                    Next::Probe { at_ns: at_ns.min(now_ns + check.every_ns) }
+                }
+                (Some(check), Next::Answer { sent_ns, until_ns, token, local }) => {
+                    let until_ns = until_ns.min(sent_ns + check.timeout_ns);
+                    Next::Answer { sent_ns, until_ns, token, local }
+                }
             };
             self.plan(slot, next);
             match (check, next) {

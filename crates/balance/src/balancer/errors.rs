@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use tables::flow::FlowKey6;
 
-use super::{Balancer, CLIENTS, Outcome, SERVERS};
+use super::{Balancer, CLIENTS, Outcome, SERVERS, role};
 use crate::packet::{End, Quoted, View, address, rewrite_address, rewrite_quoted};
 use crate::policy::Mode;
 
@@ -44,7 +44,13 @@ impl Balancer {
         let found = self.sessions.lookup(&answer(quoted, SERVERS)).and_then(|hit| self.sessions.flow(hit.id));
         let is_its = |client: u128| quoted.source == view.destination && client == view.destination;
         let Some(flow) = found.filter(|flow| flow.expires_ns > now_ns && is_its(flow.forward.src)) else {
-            return Outcome::Unchanged;
+            // The client of a service may itself be a server of another one.
+            let is_from_service = self.role(quoted.source) & role::VIRTUAL != 0;
+            return if is_from_service {
+                self.error_in(now_ns, ip, view, quoted)
+            } else {
+                Outcome::Unchanged
+            };
         };
         rewrite_quoted(ip, view, quoted, End::Destination, flow.forward.dst, flow.forward.dport);
         if view.source == quoted.destination {

@@ -15,7 +15,7 @@ use super::{Balancer, role};
 use crate::health::{Health, Watch};
 use crate::maglev::{Member, Table, signature};
 use crate::packet::{address, number};
-use crate::policy::{Mode, Policy, Server, Service};
+use crate::policy::{Kind, Mode, Policy, Server, Service};
 
 /// Tables by what they were made of.
 type Tables = HashMap<u64, Arc<Table>>;
@@ -74,7 +74,7 @@ impl Balancer {
             let weight = |_: usize, server: &Server| {
                 let is_down = find(&known, service, server).is_some_and(|slot| {
                     let health = self.slots[slot as usize].watch.health;
-                    health == Health::Down && self.goes_on(slot, &policy, service)
+                    health == Health::Down && self.goes_on(slot, &policy, service, server)
                 });
                 if is_down || server.drains { 0 } else { server.weight }
             };
@@ -86,12 +86,14 @@ impl Balancer {
         draft
     }
 
-    /// Whether the checks of a server that was there stay the same with this policy.
-    fn goes_on(&self, slot: u32, policy: &Policy, service: &Service) -> bool {
-        let check =
-            |service: &Service| (service.check.map(|check| check.kind), service.ports.first().copied());
+    /// Whether the checks of a server that was there stay the same with this policy: of a kind, from an address, to a port.
+    fn goes_on(&self, slot: u32, policy: &Policy, service: &Service, server: &Server) -> bool {
+        let check = |policy: &Policy, service: &Service| {
+            let is_ping = service.check.map(|check| check.kind == Kind::Icmp);
+            (is_ping, service.checked_port(server), policy.own_for(server.address))
+        };
         let before = self.slots[slot as usize].service.map(|at| &self.policy.services[usize::from(at)]);
-        before.is_some_and(|before| check(before) == check(service)) && self.policy.own == policy.own
+        before.is_some_and(|before| check(&self.policy, before) == check(policy, service))
     }
 
     /// Puts a policy in place. Returns how many sessions have lost their server: they get another one with their next packet.
@@ -101,10 +103,13 @@ impl Balancer {
         let known = known(&old, &before);
         let mut same = HashSet::new();
         for service in &policy.services {
-            let slots = service.servers.iter().filter_map(|server| find(&known, service, server));
-            same.extend(slots.filter(|slot| self.goes_on(*slot, &policy, service)));
+            for server in &service.servers {
+                let slot = find(&known, service, server);
+                same.extend(slot.filter(|slot| self.goes_on(*slot, &policy, service, server)));
+            }
         }
         self.policy = Arc::clone(&policy);
+        self.epoch = self.epoch.wrapping_add(1);
         let counts: HashMap<&str, (u64, u64)> = old
             .services
             .iter()

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How sessions begin, go on and end.
 
-use tables::flow::{FlowId, FlowKey6, InsertError};
+use tables::flow::{Flow, FlowId, FlowKey6, InsertError};
 
 use super::servers::Slot;
 use super::{Balancer, Cause, Entry, Outcome, SERVERS, apply};
 use crate::maglev::mix;
 use crate::packet::{RST, Upper, View};
 use crate::policy::{Mode, SECOND, TCP, UDP};
-use crate::track::{Side, Track};
+use crate::track::{Side, Track, is_weak};
 
 /// Sessions that are looked at when there is no room.
 const SWEPT: usize = 128;
 /// Other servers that are tried if the first one has a session with the same client port by another service.
 const TRIES: u64 = 8;
+/// A session that a stranger can have made gives way after so long without a packet.
+const WEAK_IDLE_NS: u64 = 60 * SECOND;
+/// So long a session that is not agreed on keeps its client port from other services.
+const CLASH_IDLE_NS: u64 = 10 * SECOND;
 /// Answers to packets without a session may come for so long after the last of them.
 const ANSWERS_NS: u64 = 300 * SECOND;
 
@@ -61,7 +65,7 @@ impl Balancer {
                     self.note(now_ns, id, view, Side::Client);
                     return apply::request(ip, view, &self.slots[slot as usize]);
                 }
-                Err(Refusal::Full) => return self.by_hash(now_ns, ip, view, service, slot),
+                Err(Refusal::Full) => return self.by_hash(now_ns, ip, view, key, slot),
                 Err(Refusal::Taken(id)) => clash = clash.or(Some((id, slot))),
             }
             slot = self.choose(service, mix(hash.wrapping_add(n))).unwrap_or(slot);
@@ -69,7 +73,7 @@ impl Balancer {
         self.push_out(now_ns, ip, view, key, clash)
     }
 
-    /// All servers that were tried have a session with this client port. One that is not agreed on gives way.
+    /// All servers that were tried have a session with this client port. One that is not agreed on, and is idle, gives way.
     fn push_out(
         &mut self,
         now_ns: u64,
@@ -78,14 +82,9 @@ impl Balancer {
         key: &FlowKey6,
         clash: Option<(FlowId, u32)>,
     ) -> Outcome {
-        let Some((other, slot)) = clash else { return Outcome::Drop(Cause::Taken) };
-        let settled = self
-            .sessions
-            .flow(other)
-            .is_some_and(|flow| flow.expires_ns > now_ns && flow.value.track.is_settled());
-        if settled {
+        let Some((other, slot)) = clash.filter(|(other, _)| self.is_left(now_ns, *other)) else {
             return Outcome::Drop(Cause::Taken);
-        }
+        };
         self.end(other);
         match self.insert(now_ns, view, key, slot) {
             Ok(id) => {
@@ -96,20 +95,55 @@ impl Balancer {
         }
     }
 
-    /// A packet goes without a session.
-    fn by_hash(&mut self, now_ns: u64, ip: &mut [u8], view: &View, service: usize, slot: u32) -> Outcome {
-        self.faces[service].by_hash += 1;
+    /// Whether a session has ended, or nobody has gone on with it.
+    fn is_left(&self, now_ns: u64, id: FlowId) -> bool {
+        self.sessions.flow(id).is_none_or(|flow| {
+            let is_idle = self.idle_ns(now_ns, &flow) >= CLASH_IDLE_NS;
+            flow.expires_ns <= now_ns || (is_idle && !flow.value.track.is_settled())
+        })
+    }
+
+    /// For how long a session has had no packet.
+    fn idle_ns(&self, now_ns: u64, flow: &Flow<&Entry, FlowKey6>) -> u64 {
+        let mode = self.mode(flow.value.slot);
+        let whole = flow.value.track.timeout(flow.forward.proto, mode, &self.policy.timeouts);
+        whole.saturating_sub(flow.expires_ns.saturating_sub(now_ns))
+    }
+
+    /// A packet goes without a session, if its answers will find their way back.
+    fn by_hash(&mut self, now_ns: u64, ip: &mut [u8], view: &View, key: &FlowKey6, slot: u32) -> Outcome {
+        if !self.has_way_back(key, slot) {
+            return Outcome::Drop(Cause::Full);
+        }
+        if let Some(service) = self.slots[slot as usize].service {
+            self.faces[usize::from(service)].by_hash += 1;
+        }
+        self.expect_answers(now_ns, slot);
+        self.count(slot, view, Side::Client);
+        apply::request(ip, view, &self.slots[slot as usize])
+    }
+
+    /// Whether answers to a packet without a session get the address of its service, and not that of another one.
+    fn has_way_back(&self, key: &FlowKey6, slot: u32) -> bool {
+        if self.mode(slot) == Mode::Direct {
+            return true;
+        }
+        let reply = reply_key(key, &self.slots[slot as usize]);
+        self.sessions.lookup(&reply).is_none() && self.only_service_of(&reply) == Some((key.dst, key.dport))
+    }
+
+    /// Answers of a server may come without a session.
+    fn expect_answers(&mut self, now_ns: u64, slot: u32) {
         if self.mode(slot) == Mode::Nat {
             self.by_hash_until_ns = now_ns.saturating_add(ANSWERS_NS);
         }
-        self.count(slot, view, Side::Client);
-        apply::request(ip, view, &self.slots[slot as usize])
     }
 
     fn insert(&mut self, now_ns: u64, view: &View, key: &FlowKey6, slot: u32) -> Result<FlowId, Refusal> {
         self.make_room(now_ns)?;
         let reply = reply_key(key, &self.slots[slot as usize]);
-        let entry = Entry { slot, track: Track::default(), began_s: (now_ns / SECOND) as u32 };
+        let began_s = (now_ns / SECOND) as u32;
+        let entry = Entry { slot, track: Track::default(), epoch: self.epoch, began_s };
         let idle = entry.track.timeout(view.protocol(), self.mode(slot), &self.policy.timeouts);
         match self.sessions.insert(*key, reply, entry, now_ns + idle) {
             Ok(id) => {
@@ -128,11 +162,34 @@ impl Balancer {
         if self.sessions.len() < self.sessions.capacity() {
             return Ok(());
         }
-        let found = self
-            .sessions
-            .sweep(&mut self.hand, SWEPT, |flow| !flow.value.track.is_settled() || flow.expires_ns <= now_ns);
-        self.end(found.ok_or(Refusal::Full)?);
+        let (found, hand) = self.dispensable(now_ns);
+        self.hand = hand;
+        let id = found.ok_or(Refusal::Full)?;
+        if let Some(flow) = self.sessions.flow(id).filter(|flow| flow.expires_ns > now_ns) {
+            // Its answer may be under way.
+            self.expect_answers(now_ns, flow.value.slot);
+        }
+        self.end(id);
         Ok(())
+    }
+
+    /// A session that gives way, and where to look next time. If all are agreed on, it is the one that is idle for longest, of those that a stranger can have made.
+    fn dispensable(&self, now_ns: u64) -> (Option<FlowId>, usize) {
+        let (mut hand, mut weakest) = (self.hand, None);
+        let found = self.sessions.sweep(&mut hand, SWEPT, |flow| {
+            if flow.expires_ns <= now_ns || !flow.value.track.is_settled() {
+                return true;
+            }
+            let idle_ns = self.idle_ns(now_ns, &flow);
+            let is_longer = weakest.is_none_or(|(longest, _)| idle_ns > longest);
+            let is_weak = is_weak(flow.forward.proto, self.mode(flow.value.slot));
+            if is_weak && is_longer && idle_ns >= WEAK_IDLE_NS {
+                weakest = Some((idle_ns, flow.forward));
+            }
+            false
+        });
+        let weakest = || self.sessions.lookup(&weakest?.1).map(|hit| hit.id);
+        (found.or_else(weakest), hand)
     }
 
     /// Notes a packet of a session.
@@ -167,16 +224,48 @@ impl Balancer {
 
     /// What would happen to a client's packet.
     pub(super) fn rehearse_client(&self, now_ns: u64, ip: &mut [u8], view: &View, key: &FlowKey6) -> Outcome {
-        let known = self.sessions.lookup(key).and_then(|hit| self.stays(now_ns, hit.id, view.flags()));
-        if let Some(slot) = known {
+        let own = self.sessions.lookup(key).map(|hit| hit.id);
+        if let Some(slot) = own.and_then(|id| self.stays(now_ns, id, view.flags())) {
             return apply::request(ip, view, &self.slots[slot as usize]);
         }
         let is_answer = matches!(view.upper, Upper::Answer { .. });
         let service = self.service_of(view.protocol(), view.destination, key.dport);
         let Some(service) = service.filter(|_| !is_answer) else { return Outcome::Unchanged };
-        match self.choose(service, self.hash(service, key)) {
-            Some(slot) => apply::request(ip, view, &self.slots[slot as usize]),
-            None => Outcome::Drop(Cause::NoServer),
+        let hash = self.hash(service, key);
+        let Some(first) = self.choose(service, hash) else { return Outcome::Drop(Cause::NoServer) };
+        let has_room = own.is_some() || self.sessions.len() < self.sessions.capacity();
+        let gone = if has_room { None } else { self.dispensable(now_ns).0 };
+        let slot = match () {
+            () if view.flags() & RST != 0 => Ok(first),
+            () if has_room || gone.is_some() => self.rehearse_tries(now_ns, service, key, [own, gone]),
+            () if self.has_way_back(key, first) => Ok(first),
+            () => Err(Cause::Full),
+        };
+        match slot {
+            Ok(slot) => apply::request(ip, view, &self.slots[slot as usize]),
+            Err(cause) => Outcome::Drop(cause),
         }
+    }
+
+    /// The first server that could have a session of a client, if some sessions are gone.
+    fn rehearse_tries(
+        &self,
+        now_ns: u64,
+        service: usize,
+        key: &FlowKey6,
+        gone: [Option<FlowId>; 2],
+    ) -> Result<u32, Cause> {
+        let hash = self.hash(service, key);
+        let mut clash = None;
+        for n in 0..TRIES {
+            let chosen = self.choose(service, if n == 0 { hash } else { mix(hash.wrapping_add(n)) });
+            let Some(slot) = chosen.or(clash.map(|(_, slot)| slot)) else { break };
+            let other = self.sessions.lookup(&reply_key(key, &self.slots[slot as usize])).map(|hit| hit.id);
+            match other.filter(|_| !gone.contains(&other)) {
+                None => return Ok(slot),
+                Some(other) => clash = clash.or(Some((other, slot))),
+            }
+        }
+        clash.filter(|(other, _)| self.is_left(now_ns, *other)).map(|(_, slot)| slot).ok_or(Cause::Taken)
     }
 }

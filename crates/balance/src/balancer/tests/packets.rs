@@ -179,6 +179,13 @@ fn errors_follow_the_packets_that_they_quote() {
             "2001:db8::80 > ::9",
             "::9 9 > 2001:db8::80 81",
         ),
+        // The client is itself a server of another service.
+        (
+            "ip 198.51.100.1 > 192.0.2.80 / icmp type 3 / ip 192.0.2.80 > 10.0.1.31 / udp 53 > 9",
+            translated("10.0.1.21"),
+            "198.51.100.1 > 10.0.1.21",
+            "10.0.1.21 5353 > 10.0.1.31 9",
+        ),
         // About others.
         (
             "ip 198.51.100.1 > 192.0.2.80 / icmp type 3 / ip 192.0.2.80 > 203.0.113.1 / udp 54 > 9",

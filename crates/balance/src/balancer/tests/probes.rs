@@ -229,6 +229,69 @@ fn another_balancer_s_tables_serve_until_others_are_built() {
 }
 
 #[test]
+fn checks_go_on_if_only_others_have_changed() {
+    let with_port = CHECKED.replace("check web tcp", "check web tcp port 80");
+    for (new, states) in [
+        (CHECKED.replace("own 2001:db8:1::1\n", ""), "uud"),
+        (CHECKED.replace("port 80", "port 80,443"), "uud"),
+        (with_port.clone(), "uud"),
+        (with_port.replace("192.0.2.80 port 80", "192.0.2.80 port 443"), "uud"),
+        (CHECKED.replace("port 80", "port 443"), "???"),
+        (CHECKED.replace("own 10.0.1.1\n", "own 10.0.1.2\n"), "???"),
+        (with_port.replace("tcp port 80 every", "tcp port 81 every"), "???"),
+    ] {
+        let mut site = Site::new(CHECKED, &["10.0.1.11", "10.0.1.12"]);
+        site.until(10 * S);
+        load(&mut site.balancer, 10 * S, &new);
+        assert_eq!(site.states(), states, "{new}");
+    }
+}
+
+#[test]
+fn more_frequent_checks_begin_at_once() {
+    let slow = CHECKED.replace("every 2s timeout 500ms", "every 1h timeout 1h");
+    let mut site = Site::new(&slow, &["10.0.1.11"]);
+    site.until(S);
+    assert_eq!(site.states(), "u??");
+    load(&mut site.balancer, S, CHECKED);
+    site.next_ns = Some(S);
+    // The silent ones have been asked at 0: their time is up.
+    site.until(S);
+    assert_eq!(site.states(), "udd");
+    let sent = site.sent[0];
+    site.until(4 * S);
+    assert!((3..=5).contains(&(site.sent[0] - sent)), "{:?}", site.sent);
+}
+
+#[test]
+fn an_answer_after_its_time_is_a_failure() {
+    for (late, state) in [(0, State::Up), (S / 2 - 1, State::Up), (S / 2, State::Down), (S, State::Down)] {
+        let mut balancer = Balancer::new(policy(CHECKED), 1, 0);
+        let mut probes = Vec::new();
+        balancer.work(0, |probe| probes.push(*probe));
+        let mut bytes = answer(probes[0].bytes(), false);
+        assert_eq!(send_bytes(&mut balancer, late, &mut bytes), Outcome::Consumed);
+        let one = balancer.servers().find(|one| one.address == probes[0].to()).unwrap();
+        assert_eq!((one.state, one.checked), (state, Some((late, state == State::Up))));
+    }
+}
+
+#[test]
+fn a_service_that_changes_all_the_time_leaves_others_their_turn() {
+    let text = "service a any 192.0.2.1\nserver a 10.0.0.1-10.0.0.2\nservice b any 192.0.2.2\nserver b 10.0.0.1-10.0.0.2\n";
+    for (busy, other) in [("a", 1), ("b", 0)] {
+        let mut balancer = Balancer::new(policy(text), 1, 0);
+        let name = ["a", "b"][other];
+        balancer.set(name, ip("10.0.0.1"), None, Change::Weight(5)).unwrap();
+        for turn in 0..400 {
+            balancer.set(busy, ip("10.0.0.1"), None, Change::Weight(1 + turn % 2)).unwrap();
+            balancer.work(0, |_| {});
+        }
+        assert!(!balancer.faces[other].is_stale, "{busy} is built alone");
+    }
+}
+
+#[test]
 fn a_person_decides() {
     let mut site = Site::new(CHECKED, &["10.0.1.11", "10.0.1.12"]);
     site.until(10 * S);

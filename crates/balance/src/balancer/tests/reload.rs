@@ -92,6 +92,38 @@ fn what_a_person_has_set_ends_with_the_next_file() {
     assert_eq!(why, "service 'web' has no server 10.0.1.1 port 9");
 }
 
+/// A port that another file gives to another service: UDP follows at once, TCP when a connection begins.
+#[test]
+fn sessions_follow_their_port_to_another_service() {
+    let text = |web: &str, new: &str| {
+        format!(
+            "service web {web}\nserver web 10.0.1.1\nservice new {new}\nserver new 10.0.1.2\nservice all any 192.0.2.81\nserver all 10.0.1.1"
+        )
+    };
+    for (protocol, mode) in [("tcp", "direct"), ("udp", "direct"), ("udp", "nat")] {
+        let whole = |ports: &str| format!("{protocol} 192.0.2.80 port {ports} {mode}");
+        let mut balancer = Balancer::new(policy(&text(&whole("80-81"), &whole("90"))), 1, 0);
+        let line = |port: u16, flags: &str| {
+            let flags = if protocol == "tcp" { format!(" flags {flags}") } else { String::new() };
+            format!("ip 203.0.113.1 > 192.0.2.80 / {protocol} 9 > {port}{flags}")
+        };
+        for (port, flags) in [(80, "S"), (80, "A"), (81, "S"), (81, "A"), (90, "S")] {
+            server(&mut balancer, 0, &line(port, flags));
+        }
+        load(&mut balancer, 0, &text(&whole("80"), &whole("81,90")));
+        for _ in 0..2 {
+            assert_eq!(server(&mut balancer, 0, &line(80, "A")), ip("10.0.1.1"), "its port has stayed");
+            let old = if protocol == "tcp" { "10.0.1.1" } else { "10.0.1.2" };
+            assert_eq!(server(&mut balancer, 0, &line(81, "A")), ip(old), "{protocol} {mode}");
+        }
+        server(&mut balancer, 0, &line(81, "FA"));
+        assert_eq!(server(&mut balancer, 0, &line(81, "S")), ip("10.0.1.2"));
+        // A port that is nobody's now.
+        load(&mut balancer, 0, &text(&whole("80"), &whole("90")));
+        assert_eq!(send(&mut balancer, 0, &line(81, "S")).0, Outcome::Unchanged, "{protocol} {mode}");
+    }
+}
+
 /// Any changes, one after the other, against a map of what each connection has.
 #[test]
 fn connections_never_move_while_their_server_lives() {

@@ -85,48 +85,123 @@ fn a_flood_pushes_no_connection_out() {
     assert_eq!((balancer.len(), balancer.services().next().unwrap().by_hash), (64, 120));
 }
 
+/// What a stranger can make gives way at last; what a server has agreed on does not.
 #[test]
-fn without_room_answers_come_back_by_the_hash() {
-    let text = "service web tcp 192.0.2.80 port 80\nserver web 10.0.1.11-10.0.1.12\nsessions 1\n\
-                service two tcp 192.0.2.81 port 81\nserver two 10.0.1.11\nserver two 10.0.1.13 port 8080\n";
-    let mut balancer = Balancer::new(policy(text), 1, 0);
-    let answer = |balancer: &mut Balancer, now: u64, server: IpAddr, client: u16, flags: &str| {
-        let line = format!("ip {server} > 203.0.113.{} / tcp 80 > 1000 flags {flags}", client + 1);
-        let (outcome, bytes) = send(balancer, now, &line);
+fn sessions_that_a_stranger_can_have_made_give_way_when_they_are_idle() {
+    let text = "service web tcp 192.0.2.80 port 80 direct\nserver web 10.0.1.11\n\
+                service dns udp 192.0.2.80 port 53\nserver dns 10.0.1.11\n\
+                service tls tcp 192.0.2.80 port 443\nserver tls 10.0.1.11\nsessions 3\n";
+    let open = |balancer: &mut Balancer, now: u64, port: u16| {
+        let (kind, flags) =
+            if port == 53 { ("udp", ["", "", ""]) } else { ("tcp", [" flags S", " flags SA", " flags A"]) };
+        let (client, server) = ("203.0.113.1", "10.0.1.11");
+        send(balancer, now, &format!("ip {client} > 192.0.2.80 / {kind} 9 > {port}{}", flags[0]));
+        if port != 80 {
+            send(balancer, now, &format!("ip {server} > {client} / {kind} {port} > 9{}", flags[1]));
+        }
+        send(balancer, now, &format!("ip {client} > 192.0.2.80 / {kind} 9 > {port}{}", flags[2]));
+    };
+    let has = |balancer: &Balancer| {
+        let mut ports: Vec<u16> = balancer.sessions.iter().map(|(_, flow)| flow.forward.dport).collect();
+        ports.sort();
+        ports
+    };
+    for (first, second) in [(80, 53), (53, 80)] {
+        let mut balancer = Balancer::new(policy(text), 1, 0);
+        open(&mut balancer, 0, 443);
+        open(&mut balancer, S, first);
+        open(&mut balancer, 2 * S, second);
+        server(&mut balancer, 60 * S, &tcp(9, "S"));
+        assert_eq!((has(&balancer), balancer.len()), (vec![53, 80, 443], 3), "none is idle for long");
+        server(&mut balancer, 62 * S, &tcp(9, "S"));
+        server(&mut balancer, 62 * S, &tcp(9, "A"));
+        let mut left = vec![443, second, 80];
+        left.sort();
+        assert_eq!(has(&balancer), left, "the longest goes");
+        server(&mut balancer, 1000 * S, &tcp(10, "S"));
+        assert!(has(&balancer).contains(&443));
+    }
+}
+
+/// The port 80 of a service with translation, and a client's packet and its answer.
+const NAT: &str =
+    "service web tcp 192.0.2.80 port 80\nserver web 10.0.1.11-10.0.1.14 port 8080\nsessions 8\n";
+
+fn answer_of(server: IpAddr, client: u16, flags: &str) -> String {
+    let (last, port) = (client % 200 + 1, 1000 + client / 200);
+    format!("ip {server} > 203.0.113.{last} / tcp 8080 > {port} flags {flags}")
+}
+
+#[test]
+fn a_flood_takes_no_answer_that_is_under_way() {
+    let mut balancer = Balancer::new(policy(NAT), 1, 0);
+    let asked = server(&mut balancer, 0, &tcp(0, "S"));
+    for client in 1000..1100 {
+        server(&mut balancer, 1, &tcp(client, "S"));
+    }
+    assert!(balancer.sessions.iter().all(|(_, flow)| flow.forward.sport != 1000), "its session is gone");
+    let (outcome, bytes) = send(&mut balancer, 2, &answer_of(asked, 0, "SA"));
+    assert_eq!(outcome, Outcome::Answered);
+    assert_eq!(ends(&bytes), "192.0.2.80 80 > 203.0.113.1 1000");
+    assert_eq!(server(&mut balancer, 3, &tcp(0, "A")), asked);
+}
+
+#[test]
+fn without_room_only_answers_get_the_service_s_address() {
+    let text = NAT.replace("sessions 8", "sessions 1");
+    let mut balancer = Balancer::new(policy(&text), 1, 0);
+    let first = server(&mut balancer, 0, &tcp(0, "S"));
+    send(&mut balancer, 0, &answer_of(first, 0, "SA"));
+    server(&mut balancer, 0, &tcp(0, "A"));
+    let is_answered = |balancer: &mut Balancer, now: u64, line: &str| {
+        let (outcome, bytes) = send(balancer, now, line);
         (outcome == Outcome::Answered).then(|| ends(&bytes))
     };
-    let first = server(&mut balancer, 0, &tcp(0, "S"));
-    answer(&mut balancer, 0, first, 0, "SA").unwrap();
-    server(&mut balancer, 0, &tcp(0, "A"));
-    assert_eq!(answer(&mut balancer, 0, first, 1, "SA"), None, "nobody has asked");
-    let second = server(&mut balancer, S, &tcp(1, "S"));
-    assert_eq!(balancer.len(), 1);
-    assert_eq!(
-        answer(&mut balancer, S, second, 1, "SA").as_deref(),
-        Some("192.0.2.80 80 > 203.0.113.2 1000")
-    );
-    let both = |line: &str, balancer: &mut Balancer| {
-        let (_, bytes) = send(balancer, S, line);
-        ends(&bytes)
-    };
-    assert_eq!(
-        both("ip 10.0.1.11 > 203.0.113.9 / tcp 81 > 7", &mut balancer),
-        "192.0.2.81 81 > 203.0.113.9 7"
-    );
-    assert_eq!(
-        both("ip 10.0.1.13 > 203.0.113.9 / tcp 8080 > 7", &mut balancer),
-        "192.0.2.81 81 > 203.0.113.9 7"
-    );
-    assert_eq!(
-        both("ip 10.0.1.13 > 203.0.113.9 / tcp 81 > 7", &mut balancer),
-        "10.0.1.13 81 > 203.0.113.9 7"
-    );
-    assert_eq!(
-        both("ip 10.0.1.13 > 203.0.113.9 / udp 8080 > 7", &mut balancer),
-        "10.0.1.13 8080 > 203.0.113.9 7"
-    );
+    let other = |server: IpAddr| if server == ip("10.0.1.11") { ip("10.0.1.12") } else { ip("10.0.1.11") };
+    assert_eq!(is_answered(&mut balancer, 0, &answer_of(first, 1, "SA")), None, "nobody has asked");
+    for client in 1..50 {
+        let chosen = server(&mut balancer, S, &tcp(client, "S"));
+        let expected = format!("192.0.2.80 80 > 203.0.113.{} 1000", client + 1);
+        for (from, flags, left) in [
+            (chosen, "SA", Some(&expected)),
+            (chosen, "A", Some(&expected)),
+            // Of a server that the hash does not lead to, and a connection that the server begins.
+            (other(chosen), "SA", None),
+            (chosen, "S", None),
+        ] {
+            let line = answer_of(from, client, flags);
+            assert_eq!(is_answered(&mut balancer, S, &line).as_ref(), left, "{line}");
+        }
+        let elsewhere = format!("ip {chosen} > 203.0.113.{} / tcp 8081 > 1000 flags A", client + 1);
+        assert_eq!(is_answered(&mut balancer, S, &elsewhere), None);
+    }
     // Later everything that has no session is somebody else's.
-    assert_eq!(answer(&mut balancer, 1000 * S, second, 1, "SA"), None);
+    let chosen = server(&mut balancer, S, &tcp(1, "A"));
+    assert_eq!(is_answered(&mut balancer, 302 * S, &answer_of(chosen, 1, "SA")), None);
+}
+
+/// Without a session nobody knows which service or port an answer is for: rather no packet than one with a wrong address.
+#[test]
+fn without_room_packets_whose_answers_are_ambiguous_are_dropped() {
+    for (more, outcome) in [
+        ("service two tcp 192.0.2.81 port 81\nserver two 10.0.1.11", Outcome::Translated(ip("10.0.1.11"))),
+        ("service two tcp 192.0.2.81 port 80\nserver two 10.0.1.11", Outcome::Drop(Cause::Full)),
+        (
+            "service two tcp 192.0.2.81 port 80 direct\nserver two 10.0.1.11",
+            Outcome::Translated(ip("10.0.1.11")),
+        ),
+        ("service two udp 192.0.2.81 port 80\nserver two 10.0.1.11", Outcome::Translated(ip("10.0.1.11"))),
+    ] {
+        let text = format!("sessions 1\nservice web tcp 192.0.2.80 port 80\nserver web 10.0.1.11\n{more}");
+        let mut balancer = Balancer::new(policy(&text), 1, 0);
+        server(&mut balancer, 0, &tcp(0, "S"));
+        send(&mut balancer, 0, "ip 10.0.1.11 > 203.0.113.1 / tcp 80 > 1000 flags SA");
+        server(&mut balancer, 0, &tcp(0, "A"));
+        assert_eq!(send(&mut balancer, 1, &tcp(1, "S")).0, outcome, "{more}");
+        let left = send(&mut balancer, 1, "ip 10.0.1.11 > 203.0.113.2 / tcp 80 > 1000 flags SA").1;
+        let expected = if outcome == Outcome::Drop(Cause::Full) { "10.0.1.11" } else { "192.0.2.80" };
+        assert_eq!(ends(&left), format!("{expected} 80 > 203.0.113.2 1000"), "{more}");
+    }
 }
 
 #[test]
@@ -147,10 +222,20 @@ fn sessions_with_the_same_client_port_have_different_servers() {
     }
     // Both are agreed on: a third one has no place, until one of them has ended.
     assert_eq!(send(&mut balancer, 0, &at(82, "S")).0, Outcome::Drop(Cause::Taken));
-    send(&mut balancer, 0, &at(80, "R"));
-    let three = server(&mut balancer, 0, &at(82, "S"));
+    for (now, flags) in [(0, "R"), (11 * S, "S")] {
+        send(&mut balancer, now, &at(80, flags));
+        assert_eq!(
+            send(&mut balancer, now, &at(82, "S")).0,
+            Outcome::Drop(Cause::Taken),
+            "a stranger says so"
+        );
+    }
+    let reset = format!("ip {one} > 203.0.113.1 / tcp 8080 > 9 flags R");
+    send(&mut balancer, 11 * S, &reset);
+    assert_eq!(send(&mut balancer, 20 * S, &at(82, "S")).0, Outcome::Drop(Cause::Taken), "just now");
+    let three = server(&mut balancer, 21 * S, &at(82, "S"));
     assert_eq!(three, one);
-    assert_eq!(server(&mut balancer, 0, &at(81, "A")), two);
+    assert_eq!(server(&mut balancer, 21 * S, &at(81, "A")), two);
 }
 
 #[test]
