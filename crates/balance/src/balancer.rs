@@ -35,7 +35,7 @@ use crate::policy::{Mode, Policy, TCP, UDP};
 use crate::track::{Side, Track};
 use checks::Checks;
 pub use listing::{ServerView, ServiceView, Session};
-pub use replace::Draft;
+pub use replace::{Draft, Superseded};
 pub use servers::{Change, State};
 use servers::{Face, Slot};
 
@@ -95,6 +95,9 @@ struct Entry {
     began_s: u32,
 }
 
+/// The table of sessions.
+type Sessions = FlowTable<Entry, FlowKey6>;
+
 /// What an address is, in bits.
 mod role {
     /// That of a service.
@@ -137,7 +140,7 @@ pub struct Balancer {
     faces: Vec<Face>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    sessions: FlowTable<Entry, FlowKey6>,
+    sessions: Sessions,
     roles: HashMap<u128, u8, FixedState>,
     /// The service of an address, a protocol and a port; port 0 stands for all others.
     ports: HashMap<(u128, Option<u8>, u16), u16, FixedState>,
@@ -181,7 +184,7 @@ impl Balancer {
         };
         let mut draft = balancer.draft(policy);
         draft.build();
-        balancer.replace(draft, now_ns);
+        balancer.put_in_place(draft, now_ns);
         balancer
     }
 

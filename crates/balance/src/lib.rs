@@ -30,7 +30,9 @@ mod probe;
 mod read;
 mod track;
 
-pub use balancer::{Ahead, Balancer, Cause, Change, Draft, Outcome, ServerView, ServiceView, Session, State};
+pub use balancer::{
+    Ahead, Balancer, Cause, Change, Draft, Outcome, ServerView, ServiceView, Session, State, Superseded,
+};
 pub use health::Health;
 pub use probe::Probe;
 pub use read::{Reading, read, read_file};

@@ -17,6 +17,9 @@ pub const ICMP6: u8 = 58;
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
 
+/// Probes in a second at most: half of the events that a balancer has time for.
+pub const PROBES_MAX: u64 = 30_000;
+
 /// How a packet reaches its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {

@@ -12,7 +12,7 @@ use crate::packet::{View, address};
 use crate::policy::{Check, Kind};
 use crate::probe::{Answer, Ask, Probe, make, read};
 
-/// Events of a call at most.
+/// Events of a call at most: 64,000 in a second, and a probe has one or two. See [`PROBES_MAX`](crate::policy::PROBES_MAX).
 const EVENTS: usize = 64;
 /// Places of a table that a call looks at.
 const LOOKS: usize = 8192;

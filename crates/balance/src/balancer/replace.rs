@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tables::flow::FlowTable;
 
 use super::servers::{Face, Slot, members};
-use super::{Balancer, role};
+use super::{Balancer, Sessions, role};
 use crate::health::{Health, Watch};
 use crate::maglev::{Member, Table, signature};
 use crate::packet::{address, number};
@@ -20,10 +20,27 @@ use crate::policy::{Kind, Mode, Policy, Server, Service};
 /// Tables by what they were made of.
 type Tables = HashMap<u64, Arc<Table>>;
 
+/// A draft is out of date: another policy has come in place since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superseded;
+
+impl std::fmt::Display for Superseded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("other statements came in place meanwhile: load the file again")
+    }
+}
+
+impl std::error::Error for Superseded {}
+
 /// A policy that is to come, with its tables.
 #[derive(Debug)]
 pub struct Draft {
     policy: Arc<Policy>,
+    /// The policy that it is to follow.
+    before: Arc<Policy>,
+    /// Seed of another table of sessions, if their number changes, and that table.
+    seed: Option<u64>,
+    sessions: Option<Sessions>,
     /// For each service: who takes part, and the places.
     wanted: Vec<(Vec<Member>, u32)>,
     tables: Tables,
@@ -32,12 +49,13 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Builds the tables that are missing. It takes its time, and needs no balancer. Without it the balancer builds them bit by bit.
+    /// Builds the tables that are missing. It takes its time, and needs no balancer. Without it the balancer builds those of services bit by bit.
     pub fn build(&mut self) {
         for (members, size) in &self.wanted {
             let table = || Arc::new(Table::of(members, *size));
             self.tables.entry(signature(members, *size)).or_insert_with(table);
         }
+        self.sessions = self.seed.map(|seed| FlowTable::new(self.policy.sessions, seed));
     }
 
     /// Takes tables that another balancer has. If it has the same policy, its tables serve until others are built.
@@ -68,7 +86,8 @@ fn find(known: &Known<'_>, service: &Service, server: &Server) -> Option<u32> {
 
 impl Balancer {
     /// Begins to put another policy in place.
-    pub fn draft(&self, policy: Arc<Policy>) -> Draft {
+    pub fn draft(&mut self, policy: Arc<Policy>) -> Draft {
+        let seed = (policy.sessions != self.sessions.capacity()).then(|| self.rng.u64(..));
         let known = known(&self.policy, &self.faces);
         let wanted = policy.services.iter().map(|service| {
             let weight = |_: usize, server: &Server| {
@@ -81,7 +100,9 @@ impl Balancer {
             (members(service, weight), service.table_size())
         });
         let wanted = wanted.collect();
-        let mut draft = Draft { policy, wanted, tables: Tables::new(), until: Vec::new() };
+        let before = Arc::clone(&self.policy);
+        let (tables, until) = (Tables::new(), Vec::new());
+        let mut draft = Draft { policy, before, seed, sessions: None, wanted, tables, until };
         draft.take_tables(self);
         draft
     }
@@ -97,8 +118,19 @@ impl Balancer {
     }
 
     /// Puts a policy in place. Returns how many sessions have lost their server: they get another one with their next packet.
-    pub fn replace(&mut self, draft: Draft, now_ns: u64) -> usize {
-        let Draft { policy, wanted, tables, until } = draft;
+    ///
+    /// # Errors
+    /// The draft was made for another policy than the one in force. Nothing has changed then.
+    pub fn replace(&mut self, draft: Draft, now_ns: u64) -> Result<usize, Superseded> {
+        if !Arc::ptr_eq(&self.policy, &draft.before) {
+            return Err(Superseded);
+        }
+        self.put_in_place(draft, now_ns);
+        Ok(self.slots.iter().filter(|slot| slot.service.is_none()).map(|slot| slot.sessions as usize).sum())
+    }
+
+    pub(super) fn put_in_place(&mut self, draft: Draft, now_ns: u64) {
+        let Draft { policy, wanted, tables, until, sessions, .. } = draft;
         let (old, before) = (Arc::clone(&self.policy), std::mem::take(&mut self.faces));
         let known = known(&old, &before);
         let mut same = HashSet::new();
@@ -137,9 +169,8 @@ impl Balancer {
         }
         self.free_idle();
         self.index();
-        self.resize();
+        self.resize(now_ns, sessions);
         self.restart_checks(now_ns);
-        self.slots.iter().filter(|slot| slot.service.is_none()).map(|slot| slot.sessions as usize).sum()
     }
 
     /// The slot of a server: the one that it had, or another one.
@@ -223,18 +254,27 @@ impl Balancer {
     }
 
     /// Another number of sessions: those that are agreed on come first, there may be room for fewer.
-    fn resize(&mut self) {
-        if self.sessions.capacity() == self.policy.sessions {
+    fn resize(&mut self, now_ns: u64, built: Option<Sessions>) {
+        let count = self.policy.sessions;
+        if self.sessions.capacity() == count {
             return;
         }
-        let new = FlowTable::new(self.policy.sessions, self.rng.u64(..));
+        let seed = self.rng.u64(..);
+        let built = built.filter(|table| table.capacity() == count);
+        let new = built.unwrap_or_else(|| FlowTable::new(count, seed));
         let old = std::mem::replace(&mut self.sessions, new);
         self.hand = 0;
         for settled in [true, false] {
             for (_, flow) in old.iter().filter(|(_, flow)| flow.value.track.is_settled() == settled) {
+                let slot = flow.value.slot;
+                if flow.expires_ns <= now_ns {
+                    self.slots[slot as usize].sessions -= 1;
+                    continue;
+                }
                 let entered = self.sessions.insert(flow.forward, flow.reply, *flow.value, flow.expires_ns);
                 if entered.is_err() {
-                    self.slots[flow.value.slot as usize].sessions -= 1;
+                    self.slots[slot as usize].sessions -= 1;
+                    self.expect_answers(now_ns, slot);
                 }
             }
         }

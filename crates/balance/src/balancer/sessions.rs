@@ -133,7 +133,7 @@ impl Balancer {
     }
 
     /// Answers of a server may come without a session.
-    fn expect_answers(&mut self, now_ns: u64, slot: u32) {
+    pub(super) fn expect_answers(&mut self, now_ns: u64, slot: u32) {
         if self.mode(slot) == Mode::Nat {
             self.by_hash_until_ns = now_ns.saturating_add(ANSWERS_NS);
         }

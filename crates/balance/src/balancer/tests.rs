@@ -130,7 +130,7 @@ fn settle(balancer: &mut Balancer, now_ns: u64) {
 fn load(balancer: &mut Balancer, now_ns: u64, text: &str) -> usize {
     let mut draft = balancer.draft(policy(text));
     draft.build();
-    let lost = balancer.replace(draft, now_ns);
+    let lost = balancer.replace(draft, now_ns).unwrap();
     counts_are_right(balancer);
     lost
 }

@@ -143,6 +143,19 @@ fn servers_that_would_get_no_place_are_strange() {
 }
 
 #[test]
+fn too_many_probes_are_strange() {
+    let of = |every: &str| {
+        let text = format!(
+            "own 10.0.0.1\nservice a any 192.0.2.1\nserver a 10.1.0.1-10.1.15.255\ncheck a icmp every {every} timeout 100ms"
+        );
+        messages(&text)
+    };
+    let all = of("100ms");
+    assert!(all.len() == 1 && all[0].contains("send 40950 probes a second, more than 30000"), "{all:?}");
+    assert_eq!(of("200ms"), Vec::<String>::new());
+}
+
+#[test]
 fn a_service_without_servers_is_strange() {
     let all = messages("service web tcp 192.0.2.80");
     assert!(all.len() == 1 && all[0].contains("has no server: its packets are dropped: add"), "{all:?}");

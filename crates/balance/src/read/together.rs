@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use lang::{Diagnostic, Severity};
 
 use super::Reader;
-use crate::policy::Kind;
+use crate::policy::{Kind, PROBES_MAX, SECOND, Service};
 
 /// Ports of all services together at most, services without ports apart.
 const PORTS_MAX: u64 = 1 << 16;
@@ -16,6 +16,7 @@ impl Reader {
     pub(super) fn check_together(&mut self) {
         self.check_ports();
         self.check_addresses();
+        self.check_load();
         for at in 0..self.policy.services.len() {
             self.check_probes(at);
             let name = &self.policy.services[at].name;
@@ -93,6 +94,22 @@ impl Reader {
                 );
                 self.faults.wrong(*span, message, "name the server by an address of its own");
             }
+        }
+    }
+
+    /// More probes than there is time for would be late.
+    fn check_load(&mut self) {
+        let probes = |service: &Service| match service.check {
+            Some(check) => service.servers.len() as u64 * SECOND / check.every_ns.max(1),
+            None => 0,
+        };
+        let all = self.policy.services.iter().map(probes);
+        let sum: u64 = all.clone().sum();
+        let Some((at, _)) = all.enumerate().max_by_key(|(_, probes)| *probes) else { return };
+        if sum > PROBES_MAX {
+            let message =
+                format!("the checks send {sum} probes a second, more than {PROBES_MAX}: they come late");
+            self.strange("W0803", at, message, "write a longer `every`, or fewer servers");
         }
     }
 

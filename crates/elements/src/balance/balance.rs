@@ -23,7 +23,7 @@
 //! persist web source                                  # a client address has one server
 //! ```
 //!
-//! * `service NAME tcp|udp|any ADDRESS [port PORT[-PORT],...] [direct|nat] [large]` a virtual address with its ports, all of them by default. `nat`, the default, writes the server's address, and port, into
+//! * NAME has letters, digits, `-`, `_` and `.` only. `service NAME tcp|udp|any ADDRESS [port PORT[-PORT],...] [direct|nat] [large]` a virtual address with its ports, all of them by default. `nat`, the default, writes the server's address, and port, into
 //!   packets; answers have to come back through this element. `direct` leaves packets as they are and only sets their next hop (direct server return). Servers then are on a
 //!   link of this router and have the virtual address on their loopback.
 //! * `server SERVICE ADDRESS[-ADDRESS] [port PORT] [weight N] [drain]`, with weights from 0 to 1000, default 1. `drain` or weight 0 leaves a server its connections. `port` goes with `nat`.
@@ -36,7 +36,7 @@
 //! servers 655,373. A service that grows beyond 100 is `large` from the start: another size moves everything that has no session.
 //!
 //! A known connection stays with its server while that is up and in the file. With the next packet after that it goes to another one, which resets it. If there is no room for another session, those give way that both sides have
-//! not agreed on. If there are none, packets go by the hash alone. What `set` has changed holds until a file is loaded or the configuration changes.
+//! not agreed on. If there are none, one of UDP or with `direct` gives way that is idle for a minute. If there is none either, packets go by the hash alone, unless with `nat` their answers would be ambiguous. What `set` has changed holds until a file is loaded or the configuration changes.
 //!
 //! ICMP errors go to the server whose packet they quote. Pings and other protocols to a virtual address pass, but for a service for `any`. Fragments have no ports: put IPReassembler in front.
 //! With `nat`, clients are not on the servers' link, or answers do not come back through the router.
@@ -45,7 +45,8 @@
 //!
 //! **Cores:** the sessions are in one table, which one worker may use at a time.
 //!
-//! **Drops:** `no-server`, `mapping-taken` for a client port that is in use with each server that was tried, by another service; `unreassembled`, `bad-length` for headers that are wrong, `discarded` for answers
+//! **Drops:** `no-server`, `mapping-taken` for a client port that is in use with each server that was tried, by another service (its session gives way if it has ended, or is not agreed on and idle for 10 s); `mapping-table-full` for a packet
+//! without a session whose answer would be ambiguous; `unreassembled`, `bad-length` for headers that are wrong, `discarded` for answers
 //! to probes.
 //!
 //! **Handlers**
@@ -57,7 +58,7 @@
 //!   state. Its age follows, and the seconds until it ends.
 //! * `nsessions`, `capacity` read. `file` read: FILE.
 //! * `set` write: `SERVICE ADDRESS [PORT] CHANGE`, where CHANGE is `weight N`, `drain`, `active` (drains no more), `down`, `up`, or `auto` (as checks say).
-//! * `load` write: reads FILE again, or the file that is named. Connections stay with servers that are still named. If there is a mistake, the old statements stay.
+//! * `load` write: reads FILE again, or the file that is named. Connections stay with servers that are still named. If there is a mistake, or other statements come in place meanwhile, the old ones stay.
 //!
 //! ```click
 //! in :: Idle -> CheckIPHeader -> lb :: Balance(STATEMENT service web tcp 192.0.2.80 port 80,
@@ -157,6 +158,7 @@ fn reason(cause: Cause) -> Reason {
         Cause::Fragment => Reason::Unreassembled,
         Cause::NoServer => Reason::NoServer,
         Cause::Taken => Reason::MappingTaken,
+        Cause::Full => Reason::MappingTableFull,
     }
 }
 
@@ -244,7 +246,8 @@ impl Balance {
             let policy = policy(&path).map_err(HandlerError::Failed)?;
             let mut draft = shared.lock().draft(policy);
             draft.build();
-            let lost = shared.lock().replace(draft, now);
+            let replaced = shared.lock().replace(draft, now);
+            let lost = replaced.map_err(|why| HandlerError::failed(format!("{path}: {why}")))?;
             Ok(format!("{path}: {lost} sessions have lost their server"))
         }
     }
@@ -253,6 +256,8 @@ impl Balance {
     fn turn(&self, cx: &mut Cx<'_>) {
         let (now, mut probes) = (cx.now(), [Batch::new(), Batch::new()]);
         let (mut made, mut lost) = (0, 0);
+        // A load that ends after this still gets a look: asked later, it could be missed.
+        let is_loading = self.loading.load(Ordering::Acquire) > 0;
         let next = self.lock().work(now, |probe| {
             made += 1;
             match packet_of(probe) {
@@ -267,7 +272,6 @@ impl Balance {
                 cx.push(family.min(cx.noutputs() - 1), batch);
             }
         }
-        let is_loading = self.loading.load(Ordering::Acquire) > 0;
         let look = is_loading.then_some(now + LOADING_NS);
         match next.into_iter().chain(look).min() {
             Some(at) => cx.set_timer(NEXT, at),
@@ -415,7 +419,9 @@ impl HotSwap for Balance {
             let mut theirs = old.lock();
             let mut draft = theirs.draft(Arc::clone(mine.policy()));
             draft.take_tables(&mine);
-            theirs.replace(draft, now);
+            if theirs.replace(draft, now).is_err() {
+                return false;
+            }
             std::mem::swap(&mut *mine, &mut *theirs);
         }
         set_earlier(cx, NEXT, Some(now));

@@ -212,7 +212,7 @@ fn another_balancer_s_tables_serve_until_others_are_built() {
     let new = Balancer::new(policy(&CHECKED.replace("10.0.1.13", "10.0.1.14")), 2, 0);
     let mut draft = site.balancer.draft(Arc::clone(new.policy()));
     draft.take_tables(&new);
-    site.balancer.replace(draft, 10 * S);
+    site.balancer.replace(draft, 10 * S).unwrap();
     assert_eq!(site.states(), "uud?");
     let same = Arc::ptr_eq(&site.balancer.faces[0].table, &new.faces[0].table);
     assert!(same && site.balancer.faces[0].is_stale);

@@ -76,6 +76,33 @@ fn fewer_sessions_may_have_room() {
 }
 
 #[test]
+fn sessions_whose_time_has_come_are_not_moved() {
+    for mode in ["direct", "nat"] {
+        let mut balancer = Balancer::new(policy(&file(mode, &[1, 2, 3], "")), 1, 0);
+        for (now, clients) in [(0, 0..20), (30 * S, 20..30)] {
+            clients.for_each(|client| drop(send(&mut balancer, now, &tcp(client, "S"))));
+        }
+        load(&mut balancer, 60 * S, &file(mode, &[1, 2, 3], "sessions 20"));
+        assert_eq!(balancer.len(), 10);
+    }
+}
+
+#[test]
+fn a_draft_for_another_policy_is_refused() {
+    let text = |last: u8| policy(&file("direct", &[1, last], ""));
+    let mut balancer = Balancer::new(text(2), 1, 0);
+    let (one, two) = (balancer.draft(text(3)), balancer.draft(text(4)));
+    assert_eq!(balancer.replace(two, 1), Ok(0));
+    assert_eq!(balancer.replace(one, 1), Err(Superseded));
+    assert_eq!(balancer.servers().nth(1).unwrap().address, ip("10.0.1.4"));
+    // As after a hot swap: the balancer is another one by now.
+    let draft = balancer.draft(text(5));
+    let mut other = Balancer::new(text(4), 1, 0);
+    std::mem::swap(&mut balancer, &mut other);
+    assert_eq!(balancer.replace(draft, 1), Err(Superseded));
+}
+
+#[test]
 fn what_a_person_has_set_ends_with_the_next_file() {
     let mut balancer = Balancer::new(policy(&file("direct", &[1, 2], "")), 1, 0);
     let states = |balancer: &Balancer| balancer.servers().map(|one| one.state).collect::<Vec<_>>();
