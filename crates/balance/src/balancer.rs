@@ -146,8 +146,7 @@ pub struct Balancer {
     ports: HashMap<(u128, Option<u8>, u16), u16, FixedState>,
     /// Slots of each server with address translation.
     behind: HashMap<u128, Vec<u32>, FixedState>,
-    /// Where room was last looked for.
-    hand: usize,
+    hand: sessions::Hand,
     /// Until then answers may come to packets that went without a session.
     by_hash_until_ns: u64,
     /// Counts policies.
@@ -176,7 +175,7 @@ impl Balancer {
             roles: HashMap::default(),
             ports: HashMap::default(),
             behind: HashMap::default(),
-            hand: 0,
+            hand: sessions::Hand::default(),
             by_hash_until_ns: 0,
             epoch: 0,
             checks: Checks::default(),

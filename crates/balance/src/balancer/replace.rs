@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tables::flow::FlowTable;
 
 use super::servers::{Face, Slot, members};
+use super::sessions::Hand;
 use super::{Balancer, Sessions, role};
 use crate::health::{Health, Watch};
 use crate::maglev::{Member, Table, signature};
@@ -263,7 +264,7 @@ impl Balancer {
         let built = built.filter(|table| table.capacity() == count);
         let new = built.unwrap_or_else(|| FlowTable::new(count, seed));
         let old = std::mem::replace(&mut self.sessions, new);
-        self.hand = 0;
+        self.hand = Hand::default();
         for settled in [true, false] {
             for (_, flow) in old.iter().filter(|(_, flow)| flow.value.track.is_settled() == settled) {
                 let slot = flow.value.slot;

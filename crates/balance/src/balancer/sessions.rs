@@ -21,6 +21,20 @@ const CLASH_IDLE_NS: u64 = 10 * SECOND;
 /// Answers to packets without a session may come for so long after the last of them.
 const ANSWERS_NS: u64 = 300 * SECOND;
 
+/// If no session of the whole table gives way, nobody looks again for so long.
+const REST_NS: u64 = SECOND / 10;
+
+/// The search for a session that gives way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hand {
+    /// Where it goes on.
+    at: usize,
+    /// Sessions that were looked at in vain, one after the other.
+    vain: usize,
+    /// Until then it would be in vain again.
+    rest_until_ns: u64,
+}
+
 /// Why there is no session.
 enum Refusal {
     /// There is no room.
@@ -162,8 +176,15 @@ impl Balancer {
         if self.sessions.len() < self.sessions.capacity() {
             return Ok(());
         }
-        let (found, hand) = self.dispensable(now_ns);
-        self.hand = hand;
+        if now_ns < self.hand.rest_until_ns {
+            return Err(Refusal::Full);
+        }
+        let (found, at) = self.dispensable(now_ns);
+        self.hand.at = at;
+        self.hand.vain = if found.is_some() { 0 } else { self.hand.vain + SWEPT };
+        if self.hand.vain >= self.sessions.len() {
+            self.hand = Hand { at, vain: 0, rest_until_ns: now_ns + REST_NS };
+        }
         let id = found.ok_or(Refusal::Full)?;
         if let Some(flow) = self.sessions.flow(id).filter(|flow| flow.expires_ns > now_ns) {
             // Its answer may be under way.
@@ -175,7 +196,10 @@ impl Balancer {
 
     /// A session that gives way, and where to look next time. If all are agreed on, it is the one that is idle for longest, of those that a stranger can have made.
     fn dispensable(&self, now_ns: u64) -> (Option<FlowId>, usize) {
-        let (mut hand, mut weakest) = (self.hand, None);
+        let (mut hand, mut weakest) = (self.hand.at, None);
+        if now_ns < self.hand.rest_until_ns {
+            return (None, hand);
+        }
         let found = self.sessions.sweep(&mut hand, SWEPT, |flow| {
             if flow.expires_ns <= now_ns || !flow.value.track.is_settled() {
                 return true;

@@ -69,12 +69,13 @@ pub fn check(mut bytes: &[u8]) -> usize {
         }
         let before = sessions(&balancer);
         let mut copy = packet.to_vec();
-        balancer.rehearse(now, &mut copy);
+        let said = balancer.rehearse(now, &mut copy);
         assert_eq!(sessions(&balancer), before);
         let (mut after, mut ahead) = (packet.to_vec(), Vec::new());
         balancer.look_ahead(std::iter::once(packet), &mut ahead);
         let outcome = balancer.arriving(now, &mut after, &ahead[0]);
         assert_eq!(after.len(), packet.len());
+        assert_eq!((said, &copy), (outcome, &after), "a rehearsal does the same");
         match outcome {
             Outcome::Drop(_) => {}
             Outcome::Unchanged | Outcome::Direct(_) | Outcome::Consumed => assert_eq!(after, packet),

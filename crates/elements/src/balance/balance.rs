@@ -45,9 +45,8 @@
 //!
 //! **Cores:** the sessions are in one table, which one worker may use at a time.
 //!
-//! **Drops:** `no-server`, `mapping-taken` for a client port that is in use with each server that was tried, by another service (its session gives way if it has ended, or is not agreed on and idle for 10 s); `mapping-table-full` for a packet
-//! without a session whose answer would be ambiguous; `unreassembled`, `bad-length` for headers that are wrong, `discarded` for answers
-//! to probes.
+//! **Drops:** `no-server`; `unreassembled`, `bad-length` for headers that are wrong, `discarded` for answers to probes. `mapping-taken` for a client port that is in use with each server that was tried, by another
+//! service. The other session gives way if it has ended, or is not agreed on and idle for 10 s. `mapping-table-full` for a packet without a session whose answer would be ambiguous.
 //!
 //! **Handlers**
 //! * `services` read: a line for each service: its line in the file, servers that take connections, servers, sessions. Then packets and bytes from clients, and from servers; packets dropped as

@@ -123,6 +123,21 @@ fn sessions_that_a_stranger_can_have_made_give_way_when_they_are_idle() {
     }
 }
 
+/// A search in vain is not repeated for each packet, but goes on later.
+#[test]
+fn a_full_table_is_not_searched_for_each_packet() {
+    let mut balancer = Balancer::new(policy(FOUR), 1, 0);
+    open(&mut balancer, 0, 0..64);
+    server(&mut balancer, 0, &tcp(100, "S"));
+    let (id, _) = balancer.sessions.iter().nth(9).unwrap();
+    balancer.sessions.set_expiry(id, 1);
+    for (now, by_hash) in [(1, 2), (S / 10 - 1, 3), (S / 10, 3), (S / 5, 3)] {
+        server(&mut balancer, now, &tcp(200, "S"));
+        assert_eq!(balancer.services().next().unwrap().by_hash, by_hash, "{now}");
+    }
+    assert!(balancer.sessions.flow(id).is_none(), "it has given way");
+}
+
 /// The port 80 of a service with translation, and a client's packet and its answer.
 const NAT: &str =
     "service web tcp 192.0.2.80 port 80\nserver web 10.0.1.11-10.0.1.14 port 8080\nsessions 8\n";

@@ -87,7 +87,9 @@ fn packets_of_ipv6_have_a_path_of_their_own() {
 fn drops_have_names() {
     let files = Temp::new();
     let empty = files.file("empty", "service web tcp 192.0.2.80 port 80\n");
-    let clash = files.file("clash", "service a tcp 192.0.2.80 port 80\nserver a 10.0.1.11 port 8080\nservice b tcp 192.0.2.80 port 81\nserver b 10.0.1.11 port 8080\n");
+    let both = "service a tcp 192.0.2.80 port 80\nserver a 10.0.1.11 port 8080\nservice b tcp 192.0.2.80 port 81\nserver b 10.0.1.11 port 8080\n";
+    let clash = files.file("clash", both);
+    let full = files.file("full", format!("{both}sessions 1\n"));
     let drops = |file: &str, headers: &[&str]| {
         let run = Rig::text(&text(file)).ready();
         run.give("i0", headers.iter().map(|headers| packet(headers)).collect());
@@ -101,6 +103,8 @@ fn drops_have_names() {
     let agreed = [&one, "ip 10.0.1.11 > 203.0.113.1 / tcp 8080 > 9 flags SA", &tcp(1, "A")];
     let other = "ip 203.0.113.1 > 192.0.2.80 / tcp 9 > 81";
     assert_eq!(drops(&clash, &[&agreed[..], &[other]].concat()), [(Reason::MappingTaken, 1)]);
+    // There is no room for a session, and both services would have the same answers.
+    assert_eq!(drops(&full, &[&agreed[..], &[&tcp(2, "S")]].concat()), [(Reason::MappingTableFull, 1)]);
 }
 
 /// Servers of both families that are pinged; the router of the test answers for one of them.
