@@ -72,7 +72,7 @@ pub enum Cause {
     NoServer,
     /// Each server that was tried has a session with this client's address and port already, by another service.
     Taken,
-    /// There is no room for its session, and without one its answers could not be told from others.
+    /// There is no room for its session, and without one its answers would be ambiguous.
     Full,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Checks {
     outbox: Vec<Probe>,
     /// The table that is being built, and for which service.
     building: Option<(usize, Builder)>,
-    /// The service after the one whose table was begun last: each one has its turn.
+    /// The service whose turn is next.
     next: usize,
     /// Whether some table is due.
     pub(super) has_stale: bool,

@@ -194,7 +194,7 @@ impl Balancer {
         Ok(())
     }
 
-    /// A session that gives way, and where to look next time. If all are agreed on, it is the one that is idle for longest, of those that a stranger can have made.
+    /// A session that gives way, and where to look next time. If all are agreed on, it is one that a stranger can have made: the one that is idle for longest.
     fn dispensable(&self, now_ns: u64) -> (Option<FlowId>, usize) {
         let (mut hand, mut weakest) = (self.hand.at, None);
         if now_ns < self.hand.rest_until_ns {

@@ -23,7 +23,7 @@
 //! persist web source                                  # a client address has one server
 //! ```
 //!
-//! * NAME has letters, digits, `-`, `_` and `.` only. `service NAME tcp|udp|any ADDRESS [port PORT[-PORT],...] [direct|nat] [large]` a virtual address with its ports, all of them by default. `nat`, the default, writes the server's address, and port, into
+//! * `service NAME tcp|udp|any ADDRESS [port PORT[-PORT],...] [direct|nat] [large]` a virtual address with its ports, all of them by default. NAME has letters, digits, `-`, `_` and `.` only. `nat`, the default, writes the server's address, and port, into
 //!   packets; answers have to come back through this element. `direct` leaves packets as they are and only sets their next hop (direct server return). Servers then are on a
 //!   link of this router and have the virtual address on their loopback.
 //! * `server SERVICE ADDRESS[-ADDRESS] [port PORT] [weight N] [drain]`, with weights from 0 to 1000, default 1. `drain` or weight 0 leaves a server its connections. `port` goes with `nat`.
