@@ -50,8 +50,14 @@ use crate::ruleset::{Chain, Ruleset};
 use crate::scope::{Links, Scope, Section, State};
 use crate::walk::Walk;
 
+/// Base chains that a packet meets, at most: each is followed inside the one before.
+const BASES_MAX: usize = 64;
 /// Warnings that are repeated at the head of a file, at most.
 const WARNINGS_MAX: usize = 100;
+
+/// What chains of type nat refuse.
+const NAT_REFUSES: &str =
+    "a rule file refuses nothing in chains of type nat: refuse it in a chain of type filter";
 
 /// How to import.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +88,7 @@ pub struct Place {
 }
 
 /// What a rule file lets pass, compared with the rule set, because something is missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Effect {
     /// The same packets.
     Same,
@@ -217,6 +223,9 @@ fn walked(ruleset: &Ruleset, links: &Links, options: &Options, state: State) -> 
     let sections = [Section::Out, Section::In, Section::Through].into_iter();
     let walks = sections.map(|section| {
         let (chains, scopes) = bases(ruleset, links, section, state);
+        if chains.len() > BASES_MAX {
+            return Err(Refused::TooMany { what: "base chains that a packet meets", most: BASES_MAX });
+        }
         Walk::new(chains, scopes, section, state, options).run()
     });
     walks.collect()
@@ -237,10 +246,11 @@ fn elsewhere(ruleset: &Ruleset, options: &Options) -> Vec<Finding> {
         } else if ["arp", "bridge"].contains(&family) {
             (Effect::Same, "it is not about packets that a router forwards")
         } else if base.kind == "nat" {
-            if options.nat {
-                continue;
+            match (base.drops, options.nat) {
+                (true, _) => (Effect::Wider, NAT_REFUSES),
+                (false, true) => continue,
+                (false, false) => (Effect::Same, "it translates addresses: import it with --nat FILE"),
             }
-            (Effect::Same, "it translates addresses: import it with --nat FILE")
         } else if family == "netdev" || ["ingress", "egress"].contains(&base.hook.as_str()) {
             let effect = if refuses { Effect::Wider } else { Effect::Same };
             (effect, "a rule file has no rules of a device")
@@ -251,6 +261,12 @@ fn elsewhere(ruleset: &Ruleset, options: &Options) -> Vec<Finding> {
         let place = Place { family, table, chain: chain.name.clone(), handle: chain.handle };
         let rule = format!("type {} hook {} ({} rules)", base.kind, base.hook, chain.rules.len());
         found.push(Finding { place, rule, effect, why: why.to_owned() });
+    }
+    for chain in ruleset.met(&["nat"]) {
+        for rule in chain.rules.iter().filter(|rule| ruleset.refuses(&chain.table, rule)) {
+            let (place, why) = (rule.place.clone(), NAT_REFUSES.to_owned());
+            found.push(Finding { place, rule: text::rule(&rule.statements), effect: Effect::Wider, why });
+        }
     }
     found
 }
@@ -269,6 +285,7 @@ pub fn import(listing: &str, options: &Options) -> Result<Imported, Refused> {
     }
     // The first time finds the links, which `eth*` needs.
     walked(&ruleset, &links, options, State::New)?;
+    find_links(&ruleset, &links, options)?;
     let new = walked(&ruleset, &links, options, State::New)?;
     let accepted: Vec<Written> = new.iter().flat_map(|part| part.written.iter().cloned()).collect();
     let mut known = walked(&ruleset, &links, options, State::Established)?;
@@ -293,15 +310,28 @@ pub fn import(listing: &str, options: &Options) -> Result<Imported, Refused> {
         let (place, rule) = (Place::default(), "all rules".to_owned());
         findings.push(Finding { place, rule, effect: Effect::Wider, why: why.to_owned() });
     }
-    let nat = options.nat.then(|| {
-        let mut translated = nat::translate(&ruleset, &links, options);
-        let text = nat_text(&mut translated);
+    let mut nat = None;
+    if options.nat {
+        let mut translated = nat::translate(&ruleset, &links, options)?;
+        nat = Some(nat_text(&mut translated));
         findings.append(&mut translated.findings);
-        text
-    });
+    }
     let (rules, origins) = rules_text(new, &links, &mut findings);
     check(&rules)?;
     Ok(Imported { rules, nat, findings, origins })
+}
+
+/// Finds the links of all rules, and takes no more: what `eth*` means must not change between rules.
+fn find_links(ruleset: &Ruleset, links: &Links, options: &Options) -> Result<(), Refused> {
+    for chain in ruleset.met(&["filter", "route"]) {
+        let scope = Scope::of(ruleset, links, chain, Section::Through, State::New);
+        chain.rules.iter().for_each(|rule| drop(scope.parse(rule)));
+    }
+    if options.nat {
+        nat::translate(ruleset, links, options)?;
+    }
+    links.close();
+    Ok(())
 }
 
 /// The file of address translation.
@@ -333,7 +363,7 @@ fn rules_text(new: Vec<Part>, links: &Links, findings: &mut Vec<Finding>) -> (St
         for at in 0..=last {
             for remark in remarks.iter().filter(|remark| remark.at == at) {
                 let finding = Finding::new(&remark.origin, remark.effect, &remark.why);
-                if seen.insert((finding.place.clone(), finding.why.clone())) {
+                if seen.insert((finding.place.clone(), finding.effect, finding.why.clone())) {
                     file.finding(&finding);
                     findings.push(finding);
                 }
@@ -384,6 +414,11 @@ fn head(findings: &[Finding]) -> String {
 
 /// The firewall reads what was written: it must be able to use it.
 fn check(rules: &str) -> Result<(), Refused> {
+    if rules.len() as u64 > firewall::FILE_MAX {
+        let why =
+            format!("too many bytes: {}, and a rule file has at most {}", rules.len(), firewall::FILE_MAX);
+        return Err(Refused::Unusable(why));
+    }
     let reading = firewall::read("import", rules, Path::new(""));
     match reading.policy {
         Some(policy) => firewall::Ruleset::new(policy).map(drop).map_err(Refused::Unusable),

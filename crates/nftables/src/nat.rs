@@ -7,16 +7,16 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use crate::cond::{Cond, Family, Numbers, TCP, UDP};
-use crate::matching::{addresses, bare, meet};
+use crate::matching::{CASES_MAX, addresses, bare, meet};
 use crate::part::Origin;
 use crate::ranges::Ranges;
 use crate::ruleset::{Chain, Rule, Ruleset};
 use crate::scope::{Knows, Links, OTHERS, Scope, Section, State};
 use crate::write::{addresses as listed, only_address};
-use crate::{Effect, Finding, Options, Place, text};
+use crate::{Effect, Finding, Options, Place, Refused, text};
 
 /// Rules that are looked at, at most: chains may be reached by several jumps.
-const VISITS_MAX: usize = 1 << 14;
+pub(crate) const VISITS_MAX: usize = 1 << 14;
 /// Jumps one in another.
 const JUMPS_MAX: usize = 16;
 /// Ports that all lead to one port, at most: each is a statement.
@@ -45,7 +45,18 @@ pub(crate) struct Translated {
     destinations: Vec<([u32; 2], Rc<Origin>)>,
     /// Sources that earlier rules translate.
     translated: Vec<Numbers>,
+    /// The links of [`Translated::outside`] by number, and perhaps all that no rule names.
+    outside_links: Ranges,
     visits: usize,
+}
+
+/// Packets that a rule takes from the rules behind it.
+#[derive(Default)]
+struct Gone {
+    /// From those of its chain.
+    here: Vec<Cond>,
+    /// From those of the chains that jumped there, too.
+    everywhere: Vec<Cond>,
 }
 
 struct Reader<'a, 'o> {
@@ -55,14 +66,40 @@ struct Reader<'a, 'o> {
 }
 
 /// Translates the chains at prerouting and postrouting.
-pub(crate) fn translate(ruleset: &Ruleset, links: &Links, options: &Options) -> Translated {
-    let mut out = Translated::default();
-    for hook in ["prerouting", "postrouting", "input", "output"] {
+///
+/// # Errors
+/// Jumps lead to too many rules.
+pub(crate) fn translate(ruleset: &Ruleset, links: &Links, options: &Options) -> Result<Translated, Refused> {
+    // Postrouting names the outside links, which forwards depend on. Forwards come first in the file.
+    let mut later = at_hooks(ruleset, links, options, &["postrouting"], Ranges::default())?;
+    let outside = std::mem::take(&mut later.outside_links);
+    let mut out = at_hooks(ruleset, links, options, &["prerouting"], outside)?;
+    let before = out.statements.len();
+    out.statements.append(&mut later.statements);
+    out.sources.extend(later.sources.iter().map(|(both, at)| (*both, at + before)));
+    out.findings.append(&mut later.findings);
+    out.outside = later.outside;
+    let mut own = at_hooks(ruleset, links, options, &["input", "output"], Ranges::default())?;
+    out.findings.append(&mut own.findings);
+    out.pair_up();
+    Ok(out)
+}
+
+/// Translates the chains at some hooks.
+fn at_hooks(
+    ruleset: &Ruleset,
+    links: &Links,
+    options: &Options,
+    hooks: &[&str],
+    outside_links: Ranges,
+) -> Result<Translated, Refused> {
+    let mut out = Translated { outside_links, ..Translated::default() };
+    for hook in hooks {
         for chain in ruleset.at(hook, &["nat"]) {
             // Addresses are translated where packets pass the router; links are known in any chain of NAT.
             let mut scope = Scope::of(ruleset, links, chain, Section::Through, State::New);
             (scope.knows, scope.translated) = ([Knows::Always; 2], [false; 2]);
-            let is_own = ["input", "output"].contains(&hook);
+            let is_own = ["input", "output"].contains(hook);
             let mut reader = Reader { scope, options, out: &mut out };
             if chain.table.0 == "ip6" || is_own {
                 let why = match is_own {
@@ -73,10 +110,59 @@ pub(crate) fn translate(ruleset: &Ruleset, links: &Links, options: &Options) -> 
                 continue;
             }
             reader.chain(chain, &[Cond::of_family(Family::Four)], false, 0);
+            if out.visits > VISITS_MAX {
+                let what = "rules of address translation when chains are written out";
+                return Err(Refused::TooMany { what, most: VISITS_MAX });
+            }
         }
     }
-    out.pair_up();
-    out
+    Ok(out)
+}
+
+/// What is left of packets when those that meet `gone` are. Only links divide packets: others stay as they are.
+fn without(left: Vec<Cond>, gone: &Cond) -> Vec<Cond> {
+    let rest = |mut cond: Cond| {
+        if cond.is_within(gone) {
+            return None;
+        }
+        for n in 0..2 {
+            let Some(links) = &gone.links[n] else { continue };
+            let mut all = gone.clone();
+            all.links[n] = None;
+            if cond.is_within(&all) {
+                let others = links.ranges.not(OTHERS);
+                let own =
+                    cond.links[n].as_ref().map_or_else(|| others.clone(), |own| own.ranges.and(&others));
+                cond.links[n] = Some(Numbers::new(own));
+                return cond.links[n].as_ref().is_some_and(|own| !own.ranges.is_empty()).then_some(cond);
+            }
+        }
+        Some(cond)
+    };
+    left.into_iter().filter_map(rest).collect()
+}
+
+/// Whether a condition asks for links alone.
+fn is_by_link(cond: &Cond) -> bool {
+    Cond { links: [None, None], ..cond.clone() } == Cond::of_family(Family::Four)
+}
+
+/// The statement of a rule that decides, or else the last one that does something.
+fn deciding(rule: &Rule) -> Option<(&str, &Value)> {
+    const DECIDE: [&str; 10] =
+        ["dnat", "snat", "masquerade", "redirect", "accept", "drop", "reject", "return", "jump", "goto"];
+    let mut pairs = rule.statements.iter().filter_map(|statement| statement.as_object()?.iter().next());
+    let is_quiet = |key: &str| ["match", "counter", "log", "comment"].contains(&key);
+    let decides = pairs.clone().rfind(|(key, _)| DECIDE.contains(&key.as_str()) || *key == "vmap");
+    let found = decides.or_else(|| pairs.rfind(|(key, _)| !is_quiet(key)));
+    found.map(|(key, value)| (key.as_str(), value))
+}
+
+/// Whether a chain ends some packets itself, or sends them on to one that may.
+fn decides(chain: &Chain) -> bool {
+    let keys = ["accept", "goto", "jump", "vmap"];
+    let mut statements = chain.rules.iter().flat_map(|rule| &rule.statements);
+    statements.any(|statement| keys.iter().any(|key| statement.get(key).is_some()))
 }
 
 fn origin(rule: &Rule) -> Rc<Origin> {
@@ -119,63 +205,118 @@ impl<'a> Reader<'a, '_> {
         self.out.statements.push(Statement { text, origin: Rc::clone(origin) });
     }
 
-    fn chain(&mut self, chain: &'a Chain, conds: &[Cond], local: bool, depth: usize) {
+    /// The rules of a chain. Returns the packets that it does not give back to the chain that jumped to it.
+    fn chain(&mut self, chain: &'a Chain, conds: &[Cond], local: bool, depth: usize) -> Vec<Cond> {
+        let mut left = conds.to_vec();
+        let mut everywhere = Vec::new();
         for rule in &chain.rules {
             self.out.visits += 1;
-            if self.out.visits > VISITS_MAX {
-                return;
+            if self.out.visits > VISITS_MAX || left.is_empty() {
+                break;
             }
-            self.rule(rule, conds, local, depth);
+            let gone = self.rule(rule, &left, local, depth);
+            for one in gone.here.iter().chain(&gone.everywhere) {
+                self.out.visits += left.len() / CASES_MAX;
+                left = without(left, one);
+            }
+            self.out.visits += gone.everywhere.len() / CASES_MAX;
+            everywhere.extend(gone.everywhere);
+        }
+        everywhere
+    }
+
+    fn rule(&mut self, rule: &'a Rule, conds: &[Cond], local: bool, depth: usize) -> Gone {
+        let origin = origin(rule);
+        let (mut own, mut is_for_local) = (conds.to_vec(), local);
+        for statement in &rule.statements {
+            let Some((key, value)) = statement.as_object().and_then(|object| object.iter().next()) else {
+                self.leave(&origin, Effect::Narrower, "its JSON is not understood");
+                return Gone::default();
+            };
+            match key.as_str() {
+                "match" if is_local(value) => is_for_local = true,
+                "match" => own = meet(&own, &self.scope.conditions(value)),
+                "limit" | "quota" | "ct count" | "set" | "meter" | "xt" => {
+                    let words = text::rule(std::slice::from_ref(statement));
+                    own = meet(&own, &[Cond::beyond(format!("a rule file cannot say `{words}`"))]);
+                }
+                _ => {}
+            }
+        }
+        let Some((key, value)) = deciding(rule).filter(|_| !own.is_empty()) else { return Gone::default() };
+        if let Some(why) = own.iter().find_map(|cond| cond.beyond.clone()) {
+            self.leave(&origin, self.missing(key, value), &why);
+            return Gone::default();
+        }
+        let gone = self.decided(&own, (key, value), [local, is_for_local], depth, &origin);
+        // Conditions do not say that packets are for the router itself.
+        if is_for_local == local { gone } else { Gone::default() }
+    }
+
+    /// What the absence of a rule does. Without an exception, rules behind it translate more packets.
+    fn missing(&self, key: &str, value: &Value) -> Effect {
+        let target =
+            value["target"].as_str().and_then(|name| self.scope.ruleset.named(&self.scope.table, name));
+        match key {
+            "accept" | "return" | "goto" | "vmap" => Effect::Wider,
+            "jump" if target.is_none_or(decides) => Effect::Wider,
+            _ => Effect::Narrower,
         }
     }
 
-    fn rule(&mut self, rule: &'a Rule, conds: &[Cond], mut local: bool, depth: usize) {
-        let origin = origin(rule);
-        let mut own = conds.to_vec();
-        let mut what = None;
-        for statement in &rule.statements {
-            let Some((key, value)) = statement.as_object().and_then(|object| object.iter().next()) else {
-                return self.leave(&origin, Effect::Narrower, "its JSON is not understood");
-            };
-            match key.as_str() {
-                "match" if is_local(value) => local = true,
-                "match" => own = meet(&own, &self.scope.conditions(value)),
-                "counter" | "log" | "comment" => {}
-                _ => what = Some((key.as_str(), value)),
-            }
-        }
-        let Some((key, value)) = what else { return };
-        if own.is_empty() {
-            return;
-        }
-        if let Some(why) = own.iter().find_map(|cond| cond.beyond.clone()) {
-            let effect = if key == "return" || key == "accept" { Effect::Wider } else { Effect::Narrower };
-            return self.leave(&origin, effect, &why);
-        }
+    /// What a rule decides about its packets. `local`: whether the chain and the rule are for the router itself.
+    fn decided(
+        &mut self,
+        own: &[Cond],
+        (key, value): (&str, &'a Value),
+        [is_chain_local, local]: [bool; 2],
+        depth: usize,
+        origin: &Rc<Origin>,
+    ) -> Gone {
+        let here = own.to_vec();
         match key {
             "jump" | "goto" => {
                 let target = value["target"].as_str().unwrap_or_default();
                 let ruleset = self.scope.ruleset;
-                match ruleset.named(&self.scope.table, target).filter(|_| depth < JUMPS_MAX) {
-                    Some(target) => self.chain(target, &own, local, depth + 1),
-                    None => self.leave(&origin, Effect::Narrower, "the chain cannot be followed"),
+                let everywhere = match ruleset.named(&self.scope.table, target).filter(|_| depth < JUMPS_MAX)
+                {
+                    Some(target) => self.chain(target, own, local, depth + 1),
+                    None => {
+                        self.leave(origin, Effect::Wider, "the chain cannot be followed");
+                        Vec::new()
+                    }
+                };
+                if key == "jump" {
+                    return Gone { here: Vec::new(), everywhere };
                 }
+                if !here.iter().all(is_by_link) {
+                    self.leave(origin, Effect::Wider, "rules behind it hold for its packets, too");
+                }
+                return Gone { here, everywhere };
             }
-            "dnat" => own.iter().for_each(|cond| self.destination(cond, local, value, &origin)),
-            "snat" | "masquerade" => own.iter().for_each(|cond| self.source(cond, key, value, &origin)),
-            "return" | "accept" => own.iter().for_each(|cond| self.exempt(cond, &origin)),
-            "redirect" => self.leave(&origin, Effect::Narrower, "nothing leads to the router itself"),
-            _ => self.leave(&origin, Effect::Narrower, "a file of statements has nothing like it"),
+            "return" | "accept" => {
+                let is_whole = local == is_chain_local && (key == "return" || !local);
+                own.iter().for_each(|cond| self.exempt(cond, is_whole, origin));
+                let everywhere = if key == "accept" { here.clone() } else { Vec::new() };
+                return Gone { here, everywhere };
+            }
+            "dnat" => own.iter().for_each(|cond| self.destination(cond, local, value, origin)),
+            "snat" | "masquerade" => own.iter().for_each(|cond| self.source(cond, key, value, origin)),
+            "redirect" => self.leave(origin, Effect::Narrower, "nothing leads to the router itself"),
+            // They are named with the rules of the firewall.
+            "drop" | "reject" => {}
+            _ => {
+                let why = "a file of statements has nothing like it";
+                self.leave(origin, self.missing(key, value), why);
+                return Gone::default();
+            }
         }
+        // A translation ends the chain, and so does its refusal.
+        Gone { everywhere: here, ..Gone::default() }
     }
 
     /// `snat` and `masquerade`.
     fn source(&mut self, cond: &Cond, key: &str, value: &Value, origin: &Rc<Origin>) {
-        if let Some(links) = cond.links[1].as_ref().filter(|links| !links.ranges.holds(OTHERS)) {
-            let names = self.scope.links.names();
-            let named = (0..).zip(&names).filter(|(n, _)| links.ranges.holds(*n));
-            self.out.outside.extend(named.map(|(_, name)| name.clone()));
-        }
         let is_plain = cond.ports == [None, None] && cond.icmp == [None, None] && cond.links[0].is_none();
         let both = Cond::of_protocols(&[TCP, UDP]);
         let is_for_most = Cond { protocols: both.protocols, ..Cond::default() }
@@ -187,6 +328,7 @@ impl<'a> Reader<'a, '_> {
                 "a translation is for all packets of its inside addresses",
             );
         }
+        self.leads_outside(cond);
         let outside = match self.outside(key, value) {
             Ok(outside) => outside,
             Err(why) => return self.leave(origin, Effect::Narrower, &why),
@@ -223,6 +365,18 @@ impl<'a> Reader<'a, '_> {
         self.say(text, origin);
     }
 
+    /// Notes the links by which translated packets go.
+    fn leads_outside(&mut self, cond: &Cond) {
+        let Some(links) = &cond.links[1] else { return };
+        self.out.outside_links =
+            Ranges::new(self.out.outside_links.iter().chain(links.ranges.iter()).collect());
+        if !links.ranges.holds(OTHERS) {
+            let names = self.scope.links.names();
+            let named = (0..).zip(&names).filter(|(n, _)| links.ranges.holds(*n));
+            self.out.outside.extend(named.map(|(_, name)| name.clone()));
+        }
+    }
+
     /// The outside addresses of a statement, with their ports.
     fn outside(&self, key: &str, value: &Value) -> Result<String, String> {
         let ports = match &value["port"] {
@@ -248,8 +402,8 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Packets that earlier rules leave alone.
-    fn exempt(&mut self, cond: &Cond, origin: &Rc<Origin>) {
+    /// Packets that earlier rules leave alone. `is_whole`: the rules behind know without those that differ in links.
+    fn exempt(&mut self, cond: &Cond, is_whole: bool, origin: &Rc<Origin>) {
         let hook = |chain: &Chain| chain.base.as_ref().is_some_and(|base| base.hook == "postrouting");
         let is_post =
             self.scope.ruleset.at("postrouting", &["nat"]).iter().any(|chain| {
@@ -257,7 +411,10 @@ impl<'a> Reader<'a, '_> {
             });
         let is_plain = cond.ports == [None, None] && cond.protocols.is_none() && cond.icmp == [None, None];
         let (Some(from), Some(to), true, true) = (&cond.sides[0], &cond.sides[1], is_post, is_plain) else {
-            let only_links = is_plain && cond.sides == [None, None];
+            let only_links = is_whole && is_plain && cond.sides == [None, None];
+            if only_links && cond.links == [None, None] {
+                return;
+            }
             let effect = if only_links { Effect::Same } else { Effect::Wider };
             return self.leave(
                 origin,
@@ -311,6 +468,13 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn forward(&mut self, cond: &Cond, local: bool, address: &Value, port: &Value, origin: &Rc<Origin>) {
+        let outside = &self.out.outside_links;
+        if cond.links[0].as_ref().is_some_and(|links| outside.is_empty() || !outside.is_within(&links.ranges))
+        {
+            let why = "a forward is for all outside links, and it is not known that this one is: \
+                       name them with `oifname` in rules that translate, or leave out `iifname` here";
+            return self.leave(origin, Effect::Narrower, why);
+        }
         let inside = addresses(address, Family::Four).filter(|(first, last)| first == last);
         let Some(inside) = inside.and_then(|(first, _)| u32::try_from(first).ok()) else {
             return self.leave(origin, Effect::Narrower, "a forward leads to one IPv4 address");

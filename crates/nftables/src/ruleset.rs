@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use crate::matching::bare;
 use crate::{Place, Refused};
 
 /// Rules at most.
@@ -49,6 +50,17 @@ pub(crate) struct Set {
     pub(crate) elements: Vec<Value>,
     /// Packets or time add and remove elements.
     pub(crate) changes: bool,
+    /// Where a map sends packets.
+    verdicts: Verdicts,
+}
+
+/// Verdicts that rules depend on.
+#[derive(Debug, Default)]
+struct Verdicts {
+    /// One drops or rejects.
+    refuse: bool,
+    /// Chains that some jump to.
+    targets: Vec<String>,
 }
 
 /// A listing.
@@ -65,6 +77,21 @@ pub(crate) struct Ruleset {
 
 fn text(object: &Value, key: &str) -> String {
     object[key].as_str().unwrap_or_default().to_owned()
+}
+
+impl Verdicts {
+    fn add(&mut self, verdict: &Value) {
+        self.refuse |= ["drop", "reject"].iter().any(|key| verdict.get(key).is_some());
+        let targets = ["jump", "goto"].into_iter().filter_map(|key| verdict[key]["target"].as_str());
+        self.targets.extend(targets.map(str::to_owned));
+    }
+
+    /// Those of a map.
+    fn of(elements: &[Value]) -> Verdicts {
+        let mut verdicts = Verdicts::default();
+        elements.iter().filter_map(|element| element.get(1)).for_each(|one| verdicts.add(bare(one)));
+        verdicts
+    }
 }
 
 /// Whether a flag is given, alone or in a list.
@@ -107,7 +134,8 @@ impl Ruleset {
                 let has_times = elements.iter().any(|one| !one["elem"]["timeout"].is_null());
                 let flags = &object["flags"];
                 let changes = has_flag(flags, "dynamic") || has_flag(flags, "timeout") || has_times;
-                let set = Set { name: name.clone(), table: table.clone(), elements, changes };
+                let verdicts = Verdicts::of(&elements);
+                let set = Set { name: name.clone(), table: table.clone(), elements, changes, verdicts };
                 self.sets.insert((table, name), set);
             }
             "limit" => {
@@ -192,14 +220,68 @@ impl Ruleset {
         self.limits.get(&(table.clone(), name.to_owned()))
     }
 
+    /// Whether a rule refuses packets, or sends some where they are refused at once.
+    pub(crate) fn refuses(&self, table: &Table, rule: &Rule) -> bool {
+        let mut found = Verdicts::default();
+        rule.statements
+            .iter()
+            .for_each(|statement| self.verdicts(table, statement, &mut |one| found.refuse |= one.refuse));
+        found.refuse
+    }
+
+    /// Passes on the verdicts of a statement.
+    fn verdicts(&self, table: &Table, statement: &Value, take: &mut dyn FnMut(&Verdicts)) {
+        let data = &statement["vmap"]["data"];
+        match data.as_str().and_then(|name| name.strip_prefix('@')) {
+            Some(name) => self.set(table, name).into_iter().for_each(|set| take(&set.verdicts)),
+            None => {
+                let mut found = Verdicts::of(data["set"].as_array().map_or(&[], Vec::as_slice));
+                found.add(statement);
+                take(&found);
+            }
+        }
+    }
+
+    /// Chains that packets meet from base chains of some kinds on.
+    pub(crate) fn met(&self, kinds: &[&str]) -> Vec<&Chain> {
+        let is_base = |base: &Base| kinds.contains(&base.kind.as_str());
+        let bases = self.chains.iter().filter(|chain| self.is_used(chain));
+        let mut found: Vec<&Chain> = bases.filter(|chain| chain.base.as_ref().is_some_and(is_base)).collect();
+        let mut seen: HashSet<*const Chain> = found.iter().copied().map(std::ptr::from_ref).collect();
+        // Maps with a name may stand in many rules.
+        let mut maps: HashSet<*const Verdicts> = HashSet::new();
+        let mut at = 0;
+        while let Some(&chain) = found.get(at) {
+            at += 1;
+            for statement in chain.rules.iter().flat_map(|rule| &rule.statements) {
+                let is_named = statement["vmap"]["data"].is_string();
+                self.verdicts(&chain.table, statement, &mut |verdicts| {
+                    if is_named && !maps.insert(std::ptr::from_ref(verdicts)) {
+                        return;
+                    }
+                    for next in verdicts.targets.iter().filter_map(|name| self.named(&chain.table, name)) {
+                        if seen.insert(std::ptr::from_ref(next)) {
+                            found.push(next);
+                        }
+                    }
+                });
+            }
+        }
+        found
+    }
+
+    /// Whether a chain is in a table that is about IP and switched on.
+    fn is_used(&self, chain: &Chain) -> bool {
+        ["ip", "ip6", "inet"].contains(&chain.table.0.as_str()) && !self.dormant.contains(&chain.table)
+    }
+
     /// Base chains at a hook that are in use, in the order in which packets meet them.
     pub(crate) fn at(&self, hook: &str, kinds: &[&str]) -> Vec<&Chain> {
         let is_there = |base: &Base| base.hook == hook && kinds.contains(&base.kind.as_str());
         let mut found: Vec<&Chain> = self
             .chains
             .iter()
-            .filter(|chain| ["ip", "ip6", "inet"].contains(&chain.table.0.as_str()))
-            .filter(|chain| chain.base.as_ref().is_some_and(is_there) && !self.dormant.contains(&chain.table))
+            .filter(|chain| chain.base.as_ref().is_some_and(is_there) && self.is_used(chain))
             .collect();
         found.sort_by_key(|chain| chain.base.as_ref().map(|base| base.priority));
         found

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a rule is read: which packets meet it, and which names it may use.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use serde_json::Value;
@@ -15,31 +15,40 @@ pub(crate) const OTHERS: u128 = u16::MAX as u128;
 
 /// The links that rules name, by number.
 #[derive(Debug, Default)]
-pub(crate) struct Links(RefCell<Vec<String>>);
+pub(crate) struct Links {
+    all: RefCell<Vec<String>>,
+    /// There are no more.
+    is_closed: Cell<bool>,
+}
 
 impl Links {
     /// The number of a link. There is none if a rule file cannot say the name, or has no room.
     pub(crate) fn number(&self, name: &str) -> Option<u128> {
-        let mut all = self.0.borrow_mut();
+        let mut all = self.all.borrow_mut();
         if let Some(at) = all.iter().position(|other| other == name) {
             return Some(at as u128);
         }
         let is_sound = |c: char| !c.is_whitespace() && !c.is_control() && !"#\",\\*".contains(c);
-        if all.len() >= LINKS_MAX || name.is_empty() || !name.chars().all(is_sound) {
+        if self.is_closed.get() || all.len() >= LINKS_MAX || name.is_empty() || !name.chars().all(is_sound) {
             return None;
         }
         all.push(name.to_owned());
         Some(all.len() as u128 - 1)
     }
 
+    /// Takes no more links.
+    pub(crate) fn close(&self) {
+        self.is_closed.set(true);
+    }
+
     /// The links whose names begin with a text.
     pub(crate) fn beginning(&self, with: &str) -> Vec<u128> {
-        let all = self.0.borrow();
+        let all = self.all.borrow();
         (0..).zip(all.iter()).filter(|(_, name)| name.starts_with(with)).map(|(n, _)| n).collect()
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
-        self.0.borrow().clone()
+        self.all.borrow().clone()
     }
 }
 

@@ -243,7 +243,7 @@ impl<'a> Walk<'a> {
                 // What falls through the end goes on with the caller anyway.
                 self.spend(cond.weight() + own.weight(), "conditions when chains are written out")?;
                 let is_whole = cond.is_within(own);
-                if is_whole && case.verdict == Verdict::Return {
+                if is_whole && parsed.over.is_none() && case.verdict == Verdict::Return {
                     return Ok(Step::End);
                 }
                 let Some(mut own_cond) = cond.and(own) else { continue };

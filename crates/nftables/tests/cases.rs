@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use junctor_nftables::{Options, import};
+use junctor_nftables::{Effect, Options, import};
 
 fn cases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
@@ -62,6 +62,18 @@ fn check(name: &str) {
         let word = lines[*line as usize - 1].split(' ').next().unwrap_or_default();
         assert!(["accept", "drop", "reject", "default"].contains(&word), "line {line}");
     }
+}
+
+#[test]
+fn what_chains_of_nat_refuse_is_named_without_translation() {
+    let text = std::fs::read_to_string(cases().join("nat-refuses.json")).expect("a case");
+    let refused = |nat: bool| {
+        let imported = import(&text, &Options { nat, ..Options::default() }).expect("imported");
+        let mut found = imported.findings;
+        found.retain(|one| one.effect == Effect::Wider && one.why.contains("refuses nothing"));
+        found
+    };
+    assert_eq!((refused(false).len(), refused(false)), (5, refused(true)));
 }
 
 #[test]

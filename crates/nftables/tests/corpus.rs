@@ -129,6 +129,36 @@ fn what_would_grow_without_end_is_refused() {
 }
 
 #[test]
+fn what_is_too_much_is_refused() {
+    let options = Options { nat: true, ..Options::default() };
+    let base = |name: &str, kind: &str, hook: &str| {
+        format!(
+            r#",{{"chain":{{"family":"inet","table":"t","name":"{name}","type":"{kind}","hook":"{hook}","prio":0,"policy":"accept"}}}}"#
+        )
+    };
+    let many =
+        |count: u32| (0..count).map(|n| base(&format!("b{n}"), "filter", "forward")).collect::<String>();
+    // A chain of translation that is reached in many ways.
+    let mut jumps = base("n", "nat", "prerouting") + r#",{"chain":{"family":"inet","table":"t","name":"x"}}"#;
+    for n in 0..200 {
+        jumps += &rule("n", n, &format!(r#"{},{{"jump":{{"target":"x"}}}}"#, port(n)));
+        jumps += &rule("x", 1000 + n, &format!(r#"{},{{"dnat":{{"addr":"10.0.0.1"}}}}"#, port(n)));
+    }
+    for (chains, expected) in [
+        (many(10_000), Some("base chains that a packet meets")),
+        (many(40), None),
+        (jumps, Some("rules of address translation when chains are written out")),
+    ] {
+        let found = match import(&listing(&chains, ""), &options) {
+            Ok(_) => None,
+            Err(Refused::TooMany { what, .. }) => Some(what),
+            Err(other) => panic!("{other}"),
+        };
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
 fn long_lists_pass() {
     let mut elements = String::new();
     for n in 0..50_000u32 {
