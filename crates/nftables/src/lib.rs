@@ -316,6 +316,7 @@ pub fn import(listing: &str, options: &Options) -> Result<Imported, Refused> {
         nat = Some(nat_text(&mut translated));
         findings.append(&mut translated.findings);
     }
+    ruleset.spendable()?;
     let (rules, origins) = rules_text(new, &links, &mut findings);
     check(&rules)?;
     Ok(Imported { rules, nat, findings, origins })

@@ -38,6 +38,29 @@ enum Field {
     Other,
 }
 
+/// What the numbers of a set stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Address(Family),
+    Port,
+    Protocol,
+    /// The type or the code of ICMP, or that of ICMPv6.
+    Icmp(usize, bool),
+}
+
+impl Field {
+    /// What its numbers stand for, if it has some.
+    fn kind(&self) -> Option<Kind> {
+        match *self {
+            Field::Address(_, family) => Some(Kind::Address(family)),
+            Field::Port(_) => Some(Kind::Port),
+            Field::Protocol => Some(Kind::Protocol),
+            Field::Icmp(n, six) => Some(Kind::Icmp(n, six)),
+            _ => None,
+        }
+    }
+}
+
 /// The number of `value` or the numbers of its range.
 type Leaf<'f> = &'f dyn Fn(&Value) -> Option<(u128, u128)>;
 
@@ -92,10 +115,16 @@ fn flags(value: &Value) -> Option<u8> {
     }
 }
 
+/// Whether a field is one of a packet in a tunnel.
+pub(crate) fn is_inside(of: &Value) -> bool {
+    !of["payload"]["tunnel"].is_null()
+}
+
 /// Two matches of ports that nft has put together: 32 bits from the start of the transport header.
 fn both_ports(left: &Value, op: &str, right: &Value) -> Option<Cond> {
     let raw = &left["payload"];
-    let is_both = raw["base"] == "th" && raw["offset"] == 0 && raw["len"] == 32 && op == "==";
+    let is_both =
+        raw["base"] == "th" && raw["offset"] == 0 && raw["len"] == 32 && op == "==" && !is_inside(left);
     let both = right.as_u64().and_then(|both| u32::try_from(both).ok()).filter(|_| is_both)?;
     let ports = [both >> 16, both & 0xffff].map(|port| Some(Numbers::new(Ranges::one(port.into()))));
     Some(Cond { ports, ..Cond::default() })
@@ -153,6 +182,10 @@ pub(crate) fn implied(key: &Value) -> Cond {
 
 /// What the left side is about, and what follows from that alone.
 fn field(left: &Value) -> (Field, Cond) {
+    // Headers inside of a tunnel are none of the packet's own.
+    if is_inside(left) {
+        return (Field::Other, Cond::default());
+    }
     if let Some(part) = left.get("payload") {
         return payload(part["protocol"].as_str().unwrap_or(""), part["field"].as_str().unwrap_or(""));
     }
@@ -190,7 +223,7 @@ impl<'a> Scope<'a> {
     }
 
     fn concatenation(&self, left: &Value, keys: &'a [Value], op: &str, right: &'a Value) -> Vec<Cond> {
-        let elements = match self.elements(right) {
+        let elements = match self.few(right) {
             Ok(elements) if ["==", "in"].contains(&op) && elements.len() <= CASES_MAX => elements,
             Ok(_) => return vec![Cond::beyond(self.unsaid(left, op, right))],
             Err(why) => return vec![Cond::beyond(why)],
@@ -280,7 +313,8 @@ impl<'a> Scope<'a> {
         let byte = |value: &Value, name: fn(&str) -> Option<u8>| {
             range(value, |value| number(value, u8::MAX.into(), |text| name(text).map(u128::from)))
         };
-        let of = |most: u128, leaf: Leaf<'_>| self.ranges(op, right, most, leaf);
+        let kind = field.kind().ok_or(None)?;
+        let of = |most: u128, leaf: Leaf<'_>| self.ranges((op, kind), right, most, leaf);
         let port = |value: &Value| {
             range(value, |value| number(value, u16::MAX.into(), |text| ports::port(text).map(u128::from)))
         };
@@ -296,7 +330,24 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// The same for numbers up to `most`. Those of a set with a name are kept: many rules may use it.
     fn ranges(
+        &self,
+        (op, kind): (&str, Kind),
+        right: &'a Value,
+        most: u128,
+        leaf: Leaf<'_>,
+    ) -> Result<Numbers, Option<String>> {
+        match self.set(right) {
+            Some(set) => {
+                let set = set.map_err(Some)?;
+                set.numbers((op, kind), || self.converted(op, right, most, leaf))
+            }
+            None => self.converted(op, right, most, leaf),
+        }
+    }
+
+    fn converted(
         &self,
         op: &str,
         right: &'a Value,

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::cond::{Cond, Family, Limit, TCP};
-use crate::matching::{CASES_MAX, bare, implied, meet, with_ports};
+use crate::matching::{CASES_MAX, bare, implied, is_inside, meet, with_ports};
 use crate::ruleset::Rule;
 use crate::scope::Scope;
 use crate::{Effect, text};
@@ -220,7 +220,7 @@ impl<'a> Scope<'a> {
             let conds = meet(conds, &[Cond::beyond(why.clone())]);
             parsed.cases.push(Case { conds, verdict: Verdict::Elsewhere(why) });
         };
-        let elements = match self.elements(&map["data"]) {
+        let elements = match self.few(&map["data"]) {
             Ok(elements) if elements.len() <= CASES_MAX => elements,
             Ok(_) => return fail(parsed, format!("a map of more than {CASES_MAX} verdicts")),
             Err(why) => return fail(parsed, why),
@@ -277,6 +277,9 @@ fn per_source(key: &str, value: &Value) -> Option<Cond> {
     let count = each.get("ct count").filter(|count| count["inv"] == true)?;
     let most = count["val"].as_u64().and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0)?;
     let field = &bare(element)["payload"];
+    if is_inside(bare(element)) {
+        return None;
+    }
     let family = match (field["protocol"].as_str()?, field["field"].as_str()?) {
         ("ip", "saddr") => Family::Four,
         ("ip6", "saddr") => Family::Six,

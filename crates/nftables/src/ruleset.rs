@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The objects of a listing: tables, chains, rules, sets and maps.
 
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::matching::bare;
+use crate::cond::Numbers;
+use crate::matching::{Kind, bare};
 use crate::{Place, Refused};
 
 /// Rules at most.
 const RULES_MAX: usize = 1 << 18;
+
+/// Elements of sets that are looked at for rules, at most. A set with a name counts once for each way to use it.
+const ELEMENTS_MAX: usize = 1 << 25;
 
 /// A family and the name of a table in it.
 pub(crate) type Table = (String, String);
@@ -50,8 +55,38 @@ pub(crate) struct Set {
     pub(crate) elements: Vec<Value>,
     /// Packets or time add and remove elements.
     pub(crate) changes: bool,
+    /// Elements match only within a limit.
+    pub(crate) is_limited: bool,
     /// Where a map sends packets.
     verdicts: Verdicts,
+    /// The numbers of its elements as they are, and all others; none where they are none of the kind.
+    converted: RefCell<Vec<((bool, Kind), Option<Numbers>)>>,
+}
+
+impl Set {
+    /// The numbers for a comparison, converted once.
+    ///
+    /// # Errors
+    /// There are none, perhaps with a reason.
+    pub(crate) fn numbers(
+        &self,
+        (op, kind): (&str, Kind),
+        convert: impl FnOnce() -> Result<Numbers, Option<String>>,
+    ) -> Result<Numbers, Option<String>> {
+        let key = match op {
+            "==" | "in" => (true, kind),
+            "!=" => (false, kind),
+            _ => return convert(),
+        };
+        let known = |one: &((bool, Kind), Option<Numbers>)| (one.0 == key).then(|| one.1.clone());
+        let found = self.converted.borrow().iter().find_map(known);
+        if let Some(numbers) = found {
+            return numbers.ok_or(None);
+        }
+        let numbers = convert();
+        self.converted.borrow_mut().push((key, numbers.as_ref().ok().cloned()));
+        numbers
+    }
 }
 
 /// Verdicts that rules depend on.
@@ -73,6 +108,8 @@ pub(crate) struct Ruleset {
     limits: HashMap<(Table, String), Value>,
     /// Tables that are switched off.
     pub(crate) dormant: Vec<Table>,
+    /// Elements of sets that were looked at for rules.
+    spent: Cell<usize>,
 }
 
 fn text(object: &Value, key: &str) -> String {
@@ -92,6 +129,23 @@ impl Verdicts {
         elements.iter().filter_map(|element| element.get(1)).for_each(|one| verdicts.add(bare(one)));
         verdicts
     }
+}
+
+/// Whether something may keep an element of a set from matching, as a limit or a quota.
+pub(crate) fn is_limited(element: &Value) -> bool {
+    const FREE: [&str; 5] = ["val", "timeout", "expires", "comment", "counter"];
+    let own = |value: &Value| {
+        let parts = value["elem"].as_object().into_iter().flatten();
+        parts.into_iter().any(|(key, _)| !FREE.contains(&key.as_str()))
+    };
+    own(element) || element.as_array().is_some_and(|pair| pair.iter().any(own))
+}
+
+/// Whether all elements of a set have statements that may keep them from matching.
+fn has_statements(all: &Value) -> bool {
+    let is_free = |one: &Value| one.get("counter").is_some() || one.get("last").is_some() || one == "counter";
+    let is_none_or_free = all.as_array().map_or(all.is_null(), |all| all.iter().all(is_free));
+    !is_none_or_free
 }
 
 /// Whether a flag is given, alone or in a list.
@@ -135,7 +189,12 @@ impl Ruleset {
                 let flags = &object["flags"];
                 let changes = has_flag(flags, "dynamic") || has_flag(flags, "timeout") || has_times;
                 let verdicts = Verdicts::of(&elements);
-                let set = Set { name: name.clone(), table: table.clone(), elements, changes, verdicts };
+                let stands = has_statements(&object["stmt"]);
+                let is_limited = stands || elements.iter().any(is_limited);
+                let (own, name_too) = (table.clone(), name.clone());
+                let converted = RefCell::default();
+                let set =
+                    Set { name: name_too, table: own, elements, changes, is_limited, verdicts, converted };
                 self.sets.insert((table, name), set);
             }
             "limit" => {
@@ -198,6 +257,24 @@ impl Ruleset {
                 set.changes = true;
             }
         }
+    }
+
+    /// Counts elements that are looked at.
+    ///
+    /// # Errors
+    /// There were too many before.
+    pub(crate) fn spend(&self, elements: usize) -> Result<(), String> {
+        self.spent.set(self.spent.get().saturating_add(elements));
+        self.spendable().map_err(|why| why.to_string())
+    }
+
+    /// Whether all elements that rules name were looked at.
+    ///
+    /// # Errors
+    /// There were too many.
+    pub(crate) fn spendable(&self) -> Result<(), Refused> {
+        let too_many = Refused::TooMany { what: "elements of sets in all rules", most: ELEMENTS_MAX };
+        if self.spent.get() > ELEMENTS_MAX { Err(too_many) } else { Ok(()) }
     }
 
     /// All chains.

@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use crate::ruleset::{Chain, Ruleset, Set, Table};
+use crate::matching::CASES_MAX;
+use crate::ruleset::{Chain, Ruleset, Set, Table, is_limited};
 
 /// Links that a file may name: a zone for each, and room for one more.
 const LINKS_MAX: usize = 249;
@@ -153,6 +154,7 @@ impl<'a> Scope<'a> {
         let name = value.as_str()?.strip_prefix('@')?;
         Some(match self.ruleset.set(&self.table, name) {
             None => Err(format!("there is no set '{name}'")),
+            Some(set) if set.is_limited => Err(format!("elements of set '{name}' have limits of their own")),
             Some(set) if set.changes => Err(format!("packets or time change the elements of set '{name}'")),
             Some(set) => Ok(set),
         })
@@ -160,6 +162,22 @@ impl<'a> Scope<'a> {
 
     /// The elements of a set with or without a name; a single value is its own element.
     pub(crate) fn elements(&self, value: &'a Value) -> Result<&'a [Value], String> {
+        let listed = self.listed(value)?;
+        self.ruleset.spend(listed.len())?;
+        let is_named = self.set(value).is_some();
+        match is_named || !listed.iter().any(is_limited) {
+            true => Ok(listed),
+            false => Err("elements of a set have limits of their own".to_owned()),
+        }
+    }
+
+    /// The elements of a set that becomes a rule for each, or the whole list if that is too long for it.
+    pub(crate) fn few(&self, value: &'a Value) -> Result<&'a [Value], String> {
+        let listed = self.listed(value)?;
+        if listed.len() > CASES_MAX { Ok(listed) } else { self.elements(value) }
+    }
+
+    fn listed(&self, value: &'a Value) -> Result<&'a [Value], String> {
         match self.set(value) {
             Some(set) => set.map(|set| &set.elements[..]),
             None => Ok(value["set"].as_array().map_or(std::slice::from_ref(value), Vec::as_slice)),

@@ -235,6 +235,12 @@ fn expression(out: &mut Out, value: &Value) {
     };
     let word = |name: &str| inner[name].as_str().unwrap_or_default();
     match key.as_str() {
+        "payload" if inner["tunnel"].is_string() => {
+            out.put(&format!("{} ", word("tunnel")));
+            let mut outer = inner.clone();
+            outer.as_object_mut().and_then(|object| object.remove("tunnel"));
+            expression(out, &serde_json::json!({ "payload": outer }));
+        }
         "payload" if inner["base"].is_string() => {
             out.put(&format!("@{},{},{}", word("base"), inner["offset"], inner["len"]));
         }
@@ -319,6 +325,10 @@ mod tests {
             (
                 r#"[{"match":{"op":"==","left":{"payload":{"base":"th","offset":0,"len":32}},"right":5}}]"#,
                 "@th,0,32 5",
+            ),
+            (
+                r#"[{"match":{"op":"==","left":{"payload":{"tunnel":"vxlan","protocol":"ip","field":"saddr"}},"right":"10.0.0.1"}}]"#,
+                "vxlan ip saddr 10.0.0.1",
             ),
             (r#"[{"new":{"a":1}}, 7]"#, r#"new {"a":1} 7"#),
         ] {

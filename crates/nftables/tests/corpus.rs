@@ -144,7 +144,26 @@ fn what_is_too_much_is_refused() {
         jumps += &rule("n", n, &format!(r#"{},{{"jump":{{"target":"x"}}}}"#, port(n)));
         jumps += &rule("x", 1000 + n, &format!(r#"{},{{"dnat":{{"addr":"10.0.0.1"}}}}"#, port(n)));
     }
+    // Sets with many elements in many rules: a set of addresses counts once, one of families each time.
+    let set = |kind: &str, elements: &str| {
+        format!(
+            r#",{{"set":{{"family":"inet","name":"{kind}","table":"t","type":"{kind}","elem":[{elements}]}}}}"#
+        )
+    };
+    let uses = |left: &str, set: &str, count: u32| -> String {
+        let one = format!(r#"{{"match":{{"op":"==","left":{left},"right":"@{set}"}}}}"#);
+        (0..count).map(|n| rule("f", n, &format!(r#"{one},{},{{"accept":null}}"#, port(n)))).collect()
+    };
+    let families = set("nf_proto", &vec![r#""ipv4""#; 60_000].join(","));
+    let addresses: Vec<String> =
+        (0..50_000u32).map(|n| format!("\"{}\"", std::net::Ipv4Addr::from(n * 7))).collect();
+    let of_sources = uses(r#"{"payload":{"protocol":"ip","field":"saddr"}}"#, "ipv4_addr", 60);
     for (chains, expected) in [
+        (
+            families + &uses(r#"{"meta":{"key":"nfproto"}}"#, "nf_proto", 600),
+            Some("elements of sets in all rules"),
+        ),
+        (set("ipv4_addr", &addresses.join(",")) + &of_sources, None),
         (many(10_000), Some("base chains that a packet meets")),
         (many(40), None),
         (jumps, Some("rules of address translation when chains are written out")),
