@@ -86,6 +86,16 @@ pub(crate) struct Limit {
     /// The unit as rule files write it.
     pub(crate) per: char,
     pub(crate) burst: u32,
+    /// The number of its rule in nftables: all packets that it holds for count together.
+    pub(crate) rule: usize,
+}
+
+/// How many connections a source may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PerSource {
+    pub(crate) most: u32,
+    /// As in a [`Limit`].
+    pub(crate) rule: usize,
 }
 
 /// What is asked of a packet. Each part that is missing asks for nothing.
@@ -102,7 +112,7 @@ pub(crate) struct Cond {
     /// Type and code of ICMP.
     pub(crate) icmp: [Option<Numbers>; 2],
     pub(crate) limit: Option<Limit>,
-    pub(crate) per_source: Option<u32>,
+    pub(crate) per_source: Option<PerSource>,
     /// The text of a log.
     pub(crate) log: Option<Rc<str>>,
     /// What else is asked that a rule file cannot say. Packets that meet the condition then need not match.
@@ -234,7 +244,7 @@ mod tests {
         let left = Cond::of_family(Family::Six).and(&Cond::of_protocols(&[ICMP, TCP])).unwrap();
         assert_eq!(left.protocols, Cond::of_protocols(&[TCP]).protocols);
         assert!(side(1, 2).answered().sides[0].is_none() && side(1, 2).answered().sides[1].is_some());
-        let limit = Cond { limit: Some(Limit { number: 1, per: 's', burst: 5 }), ..Cond::default() };
+        let limit = Cond { limit: Some(Limit { number: 1, per: 's', burst: 5, rule: 0 }), ..Cond::default() };
         assert!(limit.and(&limit).unwrap().beyond.is_some() && !limit.is_all());
         assert!(!side(1, 2).is_within(&limit) && !side(1, 2).is_within(&Cond::beyond("mark")));
     }

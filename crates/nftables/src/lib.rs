@@ -228,7 +228,9 @@ fn walked(ruleset: &Ruleset, links: &Links, options: &Options, state: State) -> 
         }
         Walk::new(chains, scopes, section, state, options).run()
     });
-    walks.collect()
+    let mut parts: Vec<Part> = walks.collect::<Result<_, _>>()?;
+    part::settle(&mut parts);
+    Ok(parts)
 }
 
 /// Chains that packets through a router do not meet, or that are switched off.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::cond::Cond;
+use crate::cond::{Cond, Family, TCP};
 use crate::scope::{Section, State};
 use crate::{Effect, Place};
 
@@ -48,12 +48,6 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Takes out what cannot stand or decides nothing.
-    pub(crate) fn settle(&mut self) {
-        self.shared_limits();
-        self.repeats();
-    }
-
     /// Takes out rules; what is said behind them moves up.
     fn take_out(&mut self, gone: &[bool]) {
         let mut before = Vec::with_capacity(gone.len() + 1);
@@ -84,20 +78,10 @@ impl Part {
     }
 
     /// A limit that stands in several rules would let more pass: each has its own.
-    fn shared_limits(&mut self) {
-        // Sources of different families have nothing in common.
-        let key = |one: &Written| {
-            let is_limited = one.cond.limit.is_some() || one.cond.per_source.is_some();
-            let family = one.cond.family.filter(|_| one.cond.limit.is_none());
-            (one.action == "accept" && is_limited).then_some((Rc::as_ptr(&one.from), family))
-        };
-        let mut counts: HashMap<_, usize> = HashMap::new();
-        for key in self.written.iter().filter_map(key) {
-            *counts.entry(key).or_default() += 1;
-        }
+    fn shared_limits(&mut self, uses: &HashMap<LimitKey, usize>) {
         let mut gone = vec![false; self.written.len()];
         for (at, one) in self.written.iter_mut().enumerate() {
-            if key(one).is_none_or(|key| counts[&key] < 2) {
+            if !limits(one).any(|key| uses.get(&key).is_some_and(|count| *count > 1)) {
                 continue;
             }
             let (origin, why) = (Rc::clone(&one.from), "one limit holds for several rules".to_owned());
@@ -109,5 +93,45 @@ impl Part {
             }
         }
         self.take_out(&gone);
+    }
+
+    /// Names limits that count fewer packets than in nftables.
+    fn first_packets(&mut self) {
+        let tcp = Cond::of_protocols(&[TCP]);
+        let is_less = |one: &Written| {
+            let protocols = Cond { protocols: one.cond.protocols.clone(), ..Cond::default() };
+            one.action == "accept" && one.cond.limit.is_some() && !protocols.is_within(&tcp)
+        };
+        for (at, one) in self.written.iter().enumerate().filter(|(_, one)| is_less(one)) {
+            let why = "nftables counts each packet until a flow has an answer; a rule file counts the first one alone";
+            let origin = Rc::clone(&one.from);
+            self.remarks.push(Remark { origin, effect: Effect::Wider, why: why.to_owned(), at });
+        }
+    }
+}
+
+/// A limit by the number of its rule; those on sources by their family, too: different ones have nothing in common.
+type LimitKey = (usize, Option<Option<Family>>);
+
+/// The limits that a rule accepts within.
+fn limits(one: &Written) -> impl Iterator<Item = LimitKey> {
+    let rate = one.cond.limit.map(|limit| (limit.rule, None));
+    let sources = one.cond.per_source.map(|limit| (limit.rule, Some(one.cond.family)));
+    let is_accepted = one.action == "accept";
+    rate.into_iter().chain(sources).filter(move |_| is_accepted)
+}
+
+/// Takes out of all sections what cannot stand or decides nothing.
+pub(crate) fn settle(parts: &mut [Part]) {
+    let mut uses: HashMap<LimitKey, usize> = HashMap::new();
+    for key in parts.iter().flat_map(|part| &part.written).flat_map(limits) {
+        *uses.entry(key).or_default() += 1;
+    }
+    for part in parts {
+        part.shared_limits(&uses);
+        part.repeats();
+        if part.state == State::New {
+            part.first_packets();
+        }
     }
 }

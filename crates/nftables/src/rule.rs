@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::cond::{Cond, Family, Limit, TCP};
+use crate::cond::{Cond, Family, Limit, PerSource, TCP};
 use crate::matching::{CASES_MAX, bare, implied, is_inside, meet, with_ports};
 use crate::ruleset::Rule;
 use crate::scope::Scope;
@@ -45,8 +45,19 @@ pub(crate) struct Parsed {
     pub(crate) strays: bool,
 }
 
+impl Parsed {
+    /// The rule is for what is more than a limit. It can be so once.
+    fn is_more_than(&mut self, limit: Cond, conds: &mut Vec<Cond>) {
+        if self.over.replace(limit).is_some() {
+            *conds = meet(conds, &[Cond::beyond("two limits hold for it")]);
+        }
+    }
+}
+
 /// A rule that is being read.
 struct Draft {
+    /// The number of the rule.
+    number: usize,
     parsed: Parsed,
     conds: Vec<Cond>,
     decided: Option<Verdict>,
@@ -112,7 +123,7 @@ fn answerable(key: &str, reject: &Value) -> Cond {
 }
 
 /// A limit as rule files write it, if they can.
-fn limit(value: &Value) -> Option<Limit> {
+fn limit(value: &Value, rule: usize) -> Option<Limit> {
     let is_packets = |unit: &Value| unit.is_null() || unit == "packets";
     let number = value["rate"].as_u64().and_then(|rate| u32::try_from(rate).ok()).filter(|rate| *rate > 0)?;
     let (number, per) = match value["per"].as_str()? {
@@ -128,17 +139,23 @@ fn limit(value: &Value) -> Option<Limit> {
         number,
         per,
         burst: burst.max(1),
+        rule,
     })
 }
 
 impl<'a> Scope<'a> {
     /// What a rule says, for packets of the state that is asked about.
     pub(crate) fn parse(&self, rule: &'a Rule) -> Parsed {
-        let mut draft = Draft { parsed: Parsed::default(), conds: vec![Cond::default()], decided: None };
+        let mut draft = Draft {
+            number: rule.number,
+            parsed: Parsed::default(),
+            conds: vec![Cond::default()],
+            decided: None,
+        };
         for statement in &rule.statements {
             self.statement(&mut draft, statement);
         }
-        let Draft { mut parsed, conds, decided } = draft;
+        let Draft { mut parsed, conds, decided, .. } = draft;
         let is_unknown = conds.iter().any(|cond| cond.beyond.is_some());
         let verdict = match decided {
             Some(verdict) => verdict,
@@ -156,7 +173,7 @@ impl<'a> Scope<'a> {
     }
 
     fn statement(&self, draft: &mut Draft, statement: &'a Value) {
-        let Draft { parsed, conds, decided } = draft;
+        let Draft { number, parsed, conds, decided } = draft;
         let Some((key, value)) = statement.as_object().and_then(|object| object.iter().next()) else {
             decided.get_or_insert(Verdict::Elsewhere("its JSON is not understood".to_owned()));
             return;
@@ -170,11 +187,11 @@ impl<'a> Scope<'a> {
             }
             "counter" | "comment" | "last" => {}
             "log" => parsed.log = Some(value["prefix"].as_str().unwrap_or_default().to_owned()),
-            "limit" => match limit(value) {
+            "limit" => match limit(value, *number) {
                 Some(limit) => {
                     let cond = Cond { limit: Some(limit), ..Cond::default() };
                     if value["inv"] == true {
-                        parsed.over = Some(cond);
+                        parsed.is_more_than(cond, conds);
                     } else {
                         *conds = meet(conds, &[cond]);
                     }
@@ -188,8 +205,8 @@ impl<'a> Scope<'a> {
                     *conds = meet(conds, &[Cond::beyond(why)]);
                 }
             },
-            "meter" | "set" => match per_source(key, value) {
-                Some(cond) => parsed.over = Some(cond),
+            "meter" | "set" => match per_source(key, value, *number) {
+                Some(cond) => parsed.is_more_than(cond, conds),
                 None => *conds = meet(conds, &[Cond::beyond(unsaid())]),
             },
             "vmap" => {
@@ -265,7 +282,7 @@ fn is_foreign(statement: &Value) -> bool {
 }
 
 /// More than so many connections of one source.
-fn per_source(key: &str, value: &Value) -> Option<Cond> {
+fn per_source(key: &str, value: &Value, rule: usize) -> Option<Cond> {
     let (element, each) = match key {
         "meter" => (&value["key"], &value["stmt"]),
         _ => (&value["elem"], &value["stmt"]),
@@ -285,5 +302,5 @@ fn per_source(key: &str, value: &Value) -> Option<Cond> {
         ("ip6", "saddr") => Family::Six,
         _ => return None,
     };
-    Some(Cond { per_source: Some(most), ..Cond::of_family(family) })
+    Some(Cond { per_source: Some(PerSource { most, rule }), ..Cond::of_family(family) })
 }

@@ -22,6 +22,8 @@ pub(crate) type Table = (String, String);
 /// A rule of a listing.
 #[derive(Debug)]
 pub(crate) struct Rule {
+    /// Its number in the listing.
+    pub(crate) number: usize,
     pub(crate) place: Place,
     pub(crate) comment: Option<String>,
     pub(crate) statements: Vec<Value>,
@@ -108,6 +110,8 @@ pub(crate) struct Ruleset {
     limits: HashMap<(Table, String), Value>,
     /// Tables that are switched off.
     pub(crate) dormant: Vec<Table>,
+    /// Rules that were read.
+    rules: usize,
     /// Elements of sets that were looked at for rules.
     spent: Cell<usize>,
 }
@@ -230,7 +234,9 @@ impl Ruleset {
             return Err(Refused::TooMany { what: "rules", most: RULES_MAX });
         }
         let (family, table) = table;
+        self.rules += 1;
         rules.push(Rule {
+            number: self.rules,
             place: Place { family, table, chain: name, handle: object["handle"].as_u64() },
             comment: object["comment"].as_str().map(str::to_owned),
             statements: match &object["expr"] {

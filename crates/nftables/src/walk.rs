@@ -95,10 +95,7 @@ impl<'a> Walk<'a> {
     /// Writes what becomes of all packets.
     pub(crate) fn run(mut self) -> Result<Part, Refused> {
         self.base(0, &Cond::default(), None)?;
-        let mut part =
-            Part { section: self.section, state: self.state, written: self.written, remarks: self.remarks };
-        part.settle();
-        Ok(part)
+        Ok(Part { section: self.section, state: self.state, written: self.written, remarks: self.remarks })
     }
 
     fn spend(&mut self, work: u64, what: &'static str) -> Result<(), Refused> {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use rulefile::{AddressRange, names};
 
-use crate::cond::{Cond, Family, ICMP, ICMP6, Numbers};
+use crate::cond::{Cond, Family, ICMP, ICMP6, Numbers, PerSource};
 use crate::part::{Origin, Written};
 use crate::ranges::Ranges;
 use crate::scope::{OTHERS, Section};
@@ -164,7 +164,7 @@ impl File {
         if let Some(limit) = cond.limit {
             words.push(format!("limit {}/{} burst {}", limit.number, limit.per, limit.burst));
         }
-        if let Some(most) = cond.per_source.filter(|_| one.action == "accept") {
+        if let Some(PerSource { most, .. }) = cond.per_source.filter(|_| one.action == "accept") {
             words.push(format!("max-per-source {most}"));
         }
         if let Some(log) = &cond.log {
