@@ -157,11 +157,11 @@ impl Cond {
         {
             cond.beyond.get_or_insert_with(|| "two limits hold for it".into());
         }
-        cond.settle()
+        Some(cond)
     }
 
-    /// ICMP goes with IPv4 and ICMPv6 with IPv6: a family excludes the other one.
-    fn settle(mut self) -> Option<Cond> {
+    /// ICMP goes with IPv4 and ICMPv6 with IPv6: for a rule file a family excludes the other one.
+    pub(crate) fn settle(mut self) -> Option<Cond> {
         let Some(protocols) = &self.protocols else { return Some(self) };
         let other = match self.family {
             Some(Family::Four) => ICMP6,
@@ -176,6 +176,14 @@ impl Cond {
             self.protocols = Some(Numbers::new(left));
         }
         Some(self)
+    }
+
+    /// The packets that [`Cond::settle`] and the reader of rule files leave out: ICMP of the other family.
+    pub(crate) fn unsettled(&self) -> impl Iterator<Item = Cond> {
+        let odd = [(Family::Four, ICMP6), (Family::Six, ICMP)].into_iter();
+        odd.filter(|_| self.protocols.is_some()).filter_map(|(family, other)| {
+            self.and(&Cond { family: Some(family), ..Cond::of_protocols(&[other]) })
+        })
     }
 
     /// Whether nothing is asked of a packet.
@@ -240,9 +248,14 @@ mod tests {
             both.is_within(&side(1, 9)) && !side(1, 9).is_within(&both) && both.is_within(&Cond::default())
         );
         assert_eq!(side(1, 2).and(&side(3, 4)), None);
-        assert_eq!(Cond::of_family(Family::Six).and(&Cond::of_protocols(&[ICMP])), None);
-        let left = Cond::of_family(Family::Six).and(&Cond::of_protocols(&[ICMP, TCP])).unwrap();
-        assert_eq!(left.protocols, Cond::of_protocols(&[TCP]).protocols);
+        let of_six =
+            |protocols: &[u8]| Cond::of_family(Family::Six).and(&Cond::of_protocols(protocols)).unwrap();
+        assert_eq!(of_six(&[ICMP]).settle(), None);
+        assert_eq!(of_six(&[ICMP, TCP]).settle().unwrap().protocols, Cond::of_protocols(&[TCP]).protocols);
+        let odd = |cond: &Cond| cond.unsettled().map(|one| one.family.unwrap()).collect::<Vec<_>>();
+        assert_eq!(odd(&of_six(&[ICMP, TCP])), [Family::Six]);
+        assert_eq!(odd(&Cond::of_protocols(&[ICMP, ICMP6])), [Family::Four, Family::Six]);
+        assert!(odd(&Cond::default()).is_empty() && odd(&of_six(&[ICMP6])).is_empty());
         assert!(side(1, 2).answered().sides[0].is_none() && side(1, 2).answered().sides[1].is_some());
         let limit = Cond { limit: Some(Limit { number: 1, per: 's', burst: 5, rule: 0 }), ..Cond::default() };
         assert!(limit.and(&limit).unwrap().beyond.is_some() && !limit.is_all());

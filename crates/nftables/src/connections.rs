@@ -36,7 +36,7 @@ fn packets(one: &Written, state: State) -> [(Section, Cond, bool); 2] {
         // Errors come from any router on the way, and their protocol is ICMP.
         State::Related => {
             let errors = Cond { links: cond.links, family: cond.family, ..Cond::default() };
-            errors.and(&Cond::of_protocols(&[ICMP, ICMP6])).unwrap_or(errors)
+            errors.and(&Cond::of_protocols(&[ICMP, ICMP6])).and_then(Cond::settle).unwrap_or(errors)
         }
         _ => cond,
     };
@@ -64,7 +64,7 @@ impl Search<'_> {
                 }
                 continue;
             }
-            let Some(refused) = cond.and(&rule.cond) else { continue };
+            let Some(refused) = cond.and(&rule.cond).and_then(Cond::settle) else { continue };
             if self.is_refused_before(at, list.state, &refused, is_back) {
                 continue;
             }

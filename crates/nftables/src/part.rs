@@ -60,6 +60,31 @@ impl Part {
         self.written.retain(|_| flags.next() != Some(&true));
     }
 
+    /// Leaves out ICMP of the other family, which a rule file cannot name, and says so where a later rule accepts it.
+    fn odd_icmp(&mut self) {
+        let mut compared = 0;
+        for (at, one) in self.written.iter().enumerate().filter(|(_, one)| one.action != "accept") {
+            let odd: Vec<Cond> = one.cond.unsettled().collect();
+            let later = self.written[at + 1..].iter().filter(|_| !odd.is_empty());
+            // A rule that names protocols does not accept it either.
+            let accepts = |other: &&Written| other.action == "accept" && other.cond.protocols.is_none();
+            let passes = later.filter(accepts).any(|other| {
+                compared += other.cond.weight();
+                let meets = |cond: &Cond| cond.and(&other.cond).is_some();
+                compared > REPEATS_MAX || odd.iter().any(meets)
+            });
+            if passes {
+                let why = "a rule file cannot refuse ICMPv6 over IPv4 and ICMP over IPv6, and later rules accept it";
+                let origin = Rc::clone(&one.from);
+                self.remarks.push(Remark { origin, effect: Effect::Wider, why: why.to_owned(), at });
+            }
+        }
+        let settled: Vec<Option<Cond>> = self.written.iter().map(|one| one.cond.clone().settle()).collect();
+        let gone: Vec<bool> = settled.iter().map(Option::is_none).collect();
+        self.written.iter_mut().zip(settled).for_each(|(one, cond)| one.cond = cond.unwrap_or_default());
+        self.take_out(&gone);
+    }
+
     /// A rule that is written again for packets which its first writing has decided about decides nothing.
     fn repeats(&mut self) {
         let work: u64 = self.written.iter().map(|one| one.cond.weight()).sum();
@@ -124,6 +149,9 @@ fn limits(one: &Written) -> impl Iterator<Item = LimitKey> {
 /// Takes out of all sections what cannot stand or decides nothing.
 pub(crate) fn settle(parts: &mut [Part]) {
     let mut uses: HashMap<LimitKey, usize> = HashMap::new();
+    for part in parts.iter_mut().filter(|part| part.state == State::New) {
+        part.odd_icmp();
+    }
     for key in parts.iter().flat_map(|part| &part.written).flat_map(limits) {
         *uses.entry(key).or_default() += 1;
     }
