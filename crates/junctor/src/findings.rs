@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client::{Client, Failure, lost};
 use lang::{Diagnostic, SourceMap};
-use views::answers::{self, Events};
+use views::answers::{self, Events, Lack};
 
 use crate::ctl::{self, Which};
 
@@ -65,7 +65,7 @@ pub(crate) fn journal<T>(
     take_journal(follow, 0, read, |events| events.all.iter().for_each(|event| outln!("{}", text(event))))
 }
 
-/// Passes the events of a journal to `take`, from a number on; with `follow` until it is interrupted.
+/// Passes the events of a journal to `take`, from a number on, with those that were not taken among the gone; with `follow` until it is interrupted.
 pub(crate) fn take_journal<T>(
     follow: bool,
     from: u64,
@@ -85,15 +85,18 @@ pub(crate) fn take_while<T>(
     mut read: impl FnMut(u64) -> Result<Events<T>, Failure>,
     mut take: impl FnMut(&Events<T>) -> bool,
 ) -> Result<(), Failure> {
+    let mut lack = Lack::default();
     loop {
         let mut events = read(from)?;
-        if from == 0 {
-            // Nobody has asked for those from before.
-            events.gone = 0;
-        }
+        let missed = lack.answer(from, &mut events);
         if events.gone > 0 {
             errln!("junctor: {} events are gone: there were too many", events.gone);
         }
+        if missed > 0 {
+            errln!("junctor: {missed} events are missing: there were too many in a second");
+        }
+        // A capture file ends with the sum of both.
+        events.gone += missed;
         let wants_more = take(&events);
         from = events.next;
         if !follow || !wants_more {

@@ -49,6 +49,9 @@ pub(crate) struct Chain {
     pub(crate) rules: Vec<Rule>,
 }
 
+/// Whether it is the elements or all others, what they stand for, and their numbers.
+type Converted = ((bool, Kind), Option<Numbers>);
+
 /// A set or a map.
 #[derive(Debug)]
 pub(crate) struct Set {
@@ -62,7 +65,7 @@ pub(crate) struct Set {
     /// Where a map sends packets.
     verdicts: Verdicts,
     /// The numbers of its elements as they are, and all others; none where they are none of the kind.
-    converted: RefCell<Vec<((bool, Kind), Option<Numbers>)>>,
+    converted: RefCell<Vec<Converted>>,
 }
 
 impl Set {
@@ -80,7 +83,7 @@ impl Set {
             "!=" => (false, kind),
             _ => return convert(),
         };
-        let known = |one: &((bool, Kind), Option<Numbers>)| (one.0 == key).then(|| one.1.clone());
+        let known = |one: &Converted| (one.0 == key).then(|| one.1.clone());
         let found = self.converted.borrow().iter().find_map(known);
         if let Some(numbers) = found {
             return numbers.ok_or(None);

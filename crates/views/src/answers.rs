@@ -66,11 +66,33 @@ pub struct Events<T> {
     pub next: u64,
     /// How many are gone that were asked for.
     pub gone: u64,
+    /// How many the journal has not taken since it began, because they were too many at a time.
+    pub missed: u64,
     /// The events.
     pub all: Vec<T>,
 }
 
+/// What a reader of a journal lacks from one answer to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Lack {
+    /// Events that had not been taken at the last answer.
+    missed: Option<u64>,
+}
+
+impl Lack {
+    /// Takes an answer about events from a number on. Returns how many events were not taken since the answer before.
+    /// In the first answer from 0 on no event counts as gone: nobody has asked for those from before.
+    pub fn answer<T>(&mut self, from: u64, events: &mut Events<T>) -> u64 {
+        let before = self.missed.replace(events.missed);
+        if before.is_none() && from == 0 {
+            events.gone = 0;
+        }
+        events.missed.saturating_sub(before.unwrap_or(events.missed))
+    }
+}
+
 /// Reads the events of an element's journal from a number on. Its first line begins with the number of the next event, and ends with how many are gone.
+/// Between them is how many were not taken, if the journal says so.
 pub(crate) fn events<T>(
     client: &mut Client,
     element: &str,
@@ -80,10 +102,19 @@ pub(crate) fn events<T>(
     let text = ask(client, &format!("{element}.journal"), &from.to_string())?;
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
-    let numbers: Vec<u64> = first.split(' ').filter_map(|word| word.parse().ok()).collect();
-    let &[next, .., gone] = &numbers[..] else { return Err(not_understood(first)) };
+    let (next, missed, gone) = beginning(first).ok_or_else(|| not_understood(first))?;
     let all = lines.map(|line| event(line).ok_or_else(|| not_understood(line))).collect::<Result<_, _>>()?;
-    Ok(Events { next, gone, all })
+    Ok(Events { next, gone, missed, all })
+}
+
+/// The numbers of a journal's first line: the next event, how many were not taken, and how many are gone.
+fn beginning(line: &str) -> Option<(u64, u64, u64)> {
+    let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    match numbers[..] {
+        [next, gone] => Some((next, 0, gone)),
+        [next, missed, .., gone] => Some((next, missed, gone)),
+        _ => None,
+    }
 }
 
 /// Seconds, as people say them.
@@ -93,5 +124,40 @@ pub(crate) fn ago(seconds: u64) -> String {
         120..7200 => format!("{} min", seconds / 60),
         7200..172_800 => format!("{} h", seconds / 3600),
         _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_lines_are_understood() {
+        for (line, expected) in
+            [("7 2", Some((7, 0, 2))), ("7 5 2", Some((7, 5, 2))), ("7", None), ("", None)]
+        {
+            assert_eq!(beginning(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_answers_lack_is_counted() {
+        // For each answer: from which number on, how many were gone and not taken, and what that comes to.
+        let journals: [&[[u64; 5]]; 3] = [
+            // The events from before count neither as gone nor as not taken; those from then on do.
+            &[[0, 40, 9, 0, 0], [50, 3, 9, 3, 0], [60, 0, 12, 0, 3]],
+            // An empty journal was asked first: what goes later was asked for.
+            &[[0, 0, 0, 0, 0], [0, 70, 5, 70, 5]],
+            // Asked from a number on, and a router that began anew.
+            &[[8, 2, 7, 2, 0], [9, 0, 1, 0, 0]],
+        ];
+        for answers in journals {
+            let mut lack = Lack::default();
+            for &[from, gone, missed, expected_gone, expected_missed] in answers {
+                let mut events = Events::<()> { next: 0, gone, missed, all: Vec::new() };
+                let found = lack.answer(from, &mut events);
+                assert_eq!((events.gone, found), (expected_gone, expected_missed), "{answers:?}");
+            }
+        }
     }
 }

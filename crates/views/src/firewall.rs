@@ -172,7 +172,7 @@ fn logged_line(line: &str) -> Option<Logged> {
 /// # Errors
 /// The router, or an answer that is not understood.
 pub fn logged(client: &mut Client, element: &str, from: u64) -> Result<Events<Logged>, Failure> {
-    let mut found = Events { next: from, gone: 0, all: Vec::new() };
+    let mut found = Events { next: from, gone: 0, missed: 0, all: Vec::new() };
     let mut upto = None;
     // An answer has some of them.
     while upto.is_none_or(|upto| found.next < upto) {
@@ -180,9 +180,9 @@ pub fn logged(client: &mut Client, element: &str, from: u64) -> Result<Events<Lo
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
         let numbers: Vec<u64> = first.split(' ').filter_map(|word| word.parse().ok()).collect();
-        let &[next, _, end, gone] = &numbers[..] else { return Err(not_understood(first)) };
+        let &[next, missed, end, gone] = &numbers[..] else { return Err(not_understood(first)) };
         let before = found.next;
-        (found.next, found.gone) = (next, found.gone + gone);
+        (found.next, found.gone, found.missed) = (next, found.gone + gone, missed);
         for line in lines {
             found.all.push(logged_line(line).ok_or_else(|| not_understood(line))?);
         }

@@ -46,7 +46,7 @@ struct Log {
     /// The names of its interfaces, by their numbers.
     interfaces: Vec<String>,
     events: u64,
-    /// Events that were gone before they could be read.
+    /// Events that were gone before they could be read, or were never taken.
     gone: u64,
 }
 
