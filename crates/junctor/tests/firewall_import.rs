@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use firewall::{Firewall, Ruleset, Verdict};
 use nft::{Dice, kernel_router, matches, packet, send};
-use nftables::{Effect, Imported, Options, import};
+use nftables::{Effect, Finding, Imported, Options, import};
 use serde_json::Value;
 use testbed::rig::{Namespace, skip_without, wait_for};
 
@@ -189,7 +189,9 @@ fn imported_rules_count_the_same() {
         );
         let listing = loaded(&router, &files, &text);
         let imported = imported(&listing, false);
-        assert!(imported.findings.is_empty(), "{:#?}\n{text}", imported.findings);
+        // No packet here has ICMP of the other family, which a rule file cannot refuse.
+        let is_about_others = |found: &Finding| !found.why.contains("ICMPv6 over IPv4");
+        assert!(!imported.findings.iter().any(is_about_others), "{:#?}\n{text}", imported.findings);
         let (mut fw, zones) = firewall_of(&imported);
         let packets = packets(&mut dice, 300);
         let (sent, known) =
@@ -398,7 +400,7 @@ fn files_are_written_and_can_be_used() {
     let said = String::from_utf8_lossy(&made.stderr).into_owned();
     assert_eq!((made.status.code(), made.stdout.len()), (Some(1), 0), "{said}");
     assert!(
-        said.contains("NARROWER: inet filter forward handle 17") && said.contains("0 wider, 1 narrower"),
+        said.contains("NARROWER: inet filter forward handle 17") && said.contains("1 wider, 1 narrower"),
         "{said}"
     );
     assert_eq!(std::fs::read_to_string(&rules).unwrap(), case("home-gateway.rules"));
