@@ -410,7 +410,11 @@ fn files_are_written_and_can_be_used() {
         assert!(checked.status.success(), "{checked:?}");
     }
     // Without anything that is missing, the status is 0.
-    let whole = r#"{"nftables": [{"table": {"family": "ip", "name": "t"}}]}"#;
+    let table = r#"{"table": {"family": "ip", "name": "t"}}"#;
+    let chain = r#"{"chain": {"family": "ip", "table": "t", "name": "f", "handle": 1, "type": "filter", "hook": "forward",
+        "prio": 0, "policy": "accept"}}"#;
+    let (whole, none) =
+        (&*format!(r#"{{"nftables": [{table}, {chain}]}}"#), &*format!(r#"{{"nftables": [{table}]}}"#));
     let made = on_listing(whole, &[]);
     assert_eq!(made.status.code(), Some(0), "{made:?}");
     assert!(String::from_utf8_lossy(&made.stdout).contains("\ndefault accept\n"), "{made:?}");
@@ -421,6 +425,7 @@ fn files_are_written_and_can_be_used() {
     for (listing, words, said) in [
         ("table inet t {}", &[][..], "give the output of `nft -j list ruleset`"),
         ("{}", &[], "without a list of objects"),
+        (none, &[], "no chain with a hook, so there is nothing to import"),
         (whole, &["--nat", "x", "--inside", "ten"], "'ten' is not an IP address"),
         (whole, &["--link", "a b"], "no place for the link 'a b'"),
         (whole, &["/nowhere"], "cannot read '/nowhere'"),

@@ -141,6 +141,11 @@ pub enum Refused {
     /// Its schema is newer.
     #[error("JSON schema version {0}; version 1 is known")]
     Version(u64),
+    /// No chain has a hook, so the kernel lets everything pass.
+    #[error(
+        "the listing has no chain with a hook, so there is nothing to import, and the kernel lets everything pass; read it as root, in the right network namespace"
+    )]
+    Nothing,
     /// A rule names a chain that is not listed.
     #[error("table '{table}' has no chain '{chain}'; give the whole output of `nft -j list ruleset`")]
     NoChain {
@@ -279,6 +284,9 @@ fn elsewhere(ruleset: &Ruleset, options: &Options) -> Vec<Finding> {
 /// It is no such text, or too large to be written out.
 pub fn import(listing: &str, options: &Options) -> Result<Imported, Refused> {
     let ruleset = Ruleset::read(listing)?;
+    if !ruleset.has_hooks() {
+        return Err(Refused::Nothing);
+    }
     let links = Links::default();
     for link in &options.links {
         if links.number(link).is_none() {

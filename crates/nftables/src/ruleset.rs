@@ -361,6 +361,11 @@ impl Ruleset {
         ["ip", "ip6", "inet"].contains(&chain.table.0.as_str()) && !self.dormant.contains(&chain.table)
     }
 
+    /// Whether packets meet any chain.
+    pub(crate) fn has_hooks(&self) -> bool {
+        self.chains.iter().any(|chain| chain.base.is_some())
+    }
+
     /// Base chains at a hook that are in use, in the order in which packets meet them.
     pub(crate) fn at(&self, hook: &str, kinds: &[&str]) -> Vec<&Chain> {
         let is_there = |base: &Base| base.hook == hook && kinds.contains(&base.kind.as_str());

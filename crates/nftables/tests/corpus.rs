@@ -120,6 +120,10 @@ fn what_would_grow_without_end_is_refused() {
     // Values one in another.
     let deep = "[".repeat(100_000);
     assert!(matches!(import(&deep, &options), Err(Refused::NotJson(_))));
+    // What nft prints without rights, or in another namespace, must not become a file that lets everything pass.
+    for empty in [r#"{"nftables": []}"#, r#"{"nftables": [{"metainfo": {"json_schema_version": 1}}]}"#] {
+        assert_eq!(import(empty, &options).unwrap_err(), Refused::Nothing);
+    }
     let missing = rule("f", 1, r#"{"goto":{"target":"nowhere"}}"#);
     assert!(matches!(import(&listing("", &missing), &options), Err(Refused::NoChain { .. })));
     let refused = import(r#"{"nftables":[{"add":{"table":{"family":"ip","name":"t"}}}]}"#, &options);
