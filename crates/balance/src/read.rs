@@ -9,7 +9,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use lang::{Diagnostic, SourceMap, Span};
-use rulefile::{Faults, Line, Word, bounded, lines, time_ns};
+use rulefile::{Faults, Line, Rest, Word, bounded, lines, time_ns};
 
 use crate::policy::{Policy, Service, Timeouts};
 
@@ -42,7 +42,7 @@ pub fn read(name: &str, text: &str) -> Reading {
         sessions: SESSIONS,
         seed: 0,
     };
-    let mut reader = Reader { faults: Faults::new("E0801"), said: Vec::new(), policy, spans: Vec::new() };
+    let mut reader = Reader { faults: Faults::new("E0801"), policy, spans: Vec::new() };
     reader.faults.open_quotes(&lines);
     // Servers and checks name services, which may stand anywhere.
     let (services, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.words[0].text == "service");
@@ -72,8 +72,6 @@ pub fn read_file(path: &Path) -> Result<Reading, String> {
 
 struct Reader {
     faults: Faults,
-    /// Settings that have been given: each may be once.
-    said: Vec<(String, Span)>,
     policy: Policy,
     /// Where each service stands.
     spans: Vec<Span>,
@@ -81,21 +79,17 @@ struct Reader {
 
 /// The words behind the first one of a line, and how the statement is written.
 struct Words<'a> {
-    rest: std::slice::Iter<'a, Word>,
-    /// The last one that was taken.
-    last: Span,
+    rest: Rest<'a>,
     usage: &'static str,
 }
 
 impl<'a> Words<'a> {
     fn of(line: &'a Line, usage: &'static str) -> Words<'a> {
-        Words { rest: line.words[1..].iter(), last: line.words[0].span, usage }
+        Words { rest: Rest::of(line), usage }
     }
 
     fn next(&mut self) -> Option<&'a Word> {
-        let word = self.rest.next()?;
-        self.last = word.span;
-        Some(word)
+        self.rest.next()
     }
 }
 
@@ -126,21 +120,9 @@ impl Reader {
         }
     }
 
-    /// Notes a setting, which may be given once.
-    fn once(&mut self, setting: &str, span: Span) -> Option<()> {
-        if let Some((_, earlier)) = self.said.iter().find(|(other, _)| other == setting) {
-            let earlier = *earlier;
-            self.faults.wrong(span, format!("'{setting}' is given twice"), "leave one out");
-            self.faults.note(Some(earlier), "the other one");
-            return None;
-        }
-        self.said.push((setting.to_owned(), span));
-        Some(())
-    }
-
     /// The next word, which must be there.
     fn word<'a>(&mut self, words: &mut Words<'a>, what: &str) -> Option<&'a Word> {
-        let (last, usage) = (words.last, words.usage);
+        let (last, usage) = (words.rest.place(), words.usage);
         words.next().or_else(|| self.wrong(last, format!("{what} is missing"), format!("write `{usage}`")))
     }
 

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use lang::{Diagnostic, SourceMap, Span};
-use rulefile::{AddressRange, Faults, Line, Word, bounded, lines, names, time_ns};
+use rulefile::{AddressRange, Faults, Line, Rest, Word, bounded, lines, names, time_ns};
 
 use crate::hosts::is_stand_in;
 use crate::journal::Log;
@@ -67,7 +67,7 @@ pub fn read(name: &str, text: &str) -> Reading {
         log: Log::Nothing,
     };
     let (faults, spans) = (Faults::new("E0701"), Spans::default());
-    let mut reader = Reader { faults, policy, spans, said: Vec::new() };
+    let mut reader = Reader { faults, policy, spans };
     reader.faults.open_quotes(&lines);
     // A forward may do without its outside address if there is one alone: the others come first.
     let (forwards, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.words[0].text == "forward");
@@ -113,29 +113,8 @@ struct Spans {
 
 struct Reader {
     faults: Faults,
-    /// Settings that have been given: each may be once.
-    said: Vec<(String, Span)>,
     policy: Statements,
     spans: Spans,
-}
-
-/// The words behind the first one of a line, one after the other.
-struct Rest<'a> {
-    words: std::slice::Iter<'a, Word>,
-    /// The last one that was taken.
-    last: Span,
-}
-
-impl<'a> Rest<'a> {
-    fn of(line: &'a Line) -> Rest<'a> {
-        Rest { words: line.words[1..].iter(), last: line.words[0].span }
-    }
-
-    fn next(&mut self) -> Option<&'a Word> {
-        let word = self.words.next()?;
-        self.last = word.span;
-        Some(word)
-    }
 }
 
 impl Reader {
@@ -165,23 +144,11 @@ impl Reader {
         };
     }
 
-    /// Notes a setting, which may be given once.
-    fn once(&mut self, setting: &str, span: Span) -> Option<()> {
-        if let Some((_, earlier)) = self.said.iter().find(|(other, _)| other == setting) {
-            let earlier = *earlier;
-            self.faults.wrong(span, format!("'{setting}' is given twice"), "leave one out");
-            self.faults.note(Some(earlier), "the other one");
-            return None;
-        }
-        self.said.push((setting.to_owned(), span));
-        Some(())
-    }
-
     /// The next word, which must be there.
     fn word<'a>(&mut self, rest: &mut Rest<'a>, what: &str, help: &str) -> Option<&'a Word> {
         let word = rest.next();
         if word.is_none() {
-            self.wrong(rest.last, format!("{what} is missing"), help);
+            self.wrong(rest.place(), format!("{what} is missing"), help);
         }
         word
     }
@@ -575,7 +542,7 @@ impl Reader {
         const HELP: &str = "write `prefix ADDRESS/LENGTH`, for example `prefix 64:ff9b::/96`";
         let mut rest = Rest::of(line);
         let word = self.word(&mut rest, "the prefix", HELP)?;
-        self.once("prefix", line.span)?;
+        self.faults.once("prefix", line.span)?;
         let both = word
             .text
             .split_once('/')
@@ -601,7 +568,7 @@ impl Reader {
             self.faults.unknown(word, "filter", names.into_iter());
             return None;
         };
-        self.once("filter", line.span)?;
+        self.faults.once("filter", line.span)?;
         self.policy.filter = mode;
         self.end(&mut rest, &help)
     }
@@ -614,7 +581,7 @@ impl Reader {
             self.faults.unknown(name, "protocol", Algs::NAMES.into_iter());
             return None;
         }
-        self.once(&format!("alg {}", name.text), line.span)?;
+        self.faults.once(&format!("alg {}", name.text), line.span)?;
         let word = self.word(&mut rest, "'on' or 'off'", HELP)?;
         let is_on = match word.text.as_str() {
             "on" => true,
@@ -633,7 +600,7 @@ impl Reader {
             self.faults.unknown(word, "thing to note", Log::ALL.map(|(name, _)| name).into_iter());
             return None;
         };
-        self.once("log", line.span)?;
+        self.faults.once("log", line.span)?;
         self.policy.log = what;
         self.end(&mut rest, HELP)
     }
@@ -646,9 +613,9 @@ impl Reader {
             self.faults.unknown(name, "timeout", Timeouts::NAMES.into_iter());
             return None;
         }
-        self.once(&format!("timeout {}", name.text), line.span)?;
+        self.faults.once(&format!("timeout {}", name.text), line.span)?;
         let Some(time) = rest.next() else {
-            return self.wrong(rest.last, "the time is missing", HELP);
+            return self.wrong(rest.place(), "the time is missing", HELP);
         };
         match time_ns(&time.text).zip(self.policy.timeouts.named(&name.text)) {
             Some((found, place)) => *place = found,
@@ -667,7 +634,7 @@ impl Reader {
         let help = format!("write `sessions NUMBER`, from 1 to {SESSIONS_MAX}");
         let mut rest = Rest::of(line);
         let word = self.word(&mut rest, "the number", &help)?;
-        self.once("sessions", line.span)?;
+        self.faults.once("sessions", line.span)?;
         self.policy.sessions = self.number(word, 1..=SESSIONS_MAX as u64)?;
         self.end(&mut rest, &help)
     }

@@ -14,12 +14,14 @@ pub struct Faults {
     code: &'static str,
     diagnostics: Vec<Diagnostic>,
     errors: usize,
+    /// Settings that have been given: each may be once.
+    settings: Vec<(String, Span)>,
 }
 
 impl Faults {
     /// None yet. `code` is that of errors.
     pub fn new(code: &'static str) -> Faults {
-        Faults { code, diagnostics: Vec::new(), errors: 0 }
+        Faults { code, diagnostics: Vec::new(), errors: 0, settings: Vec::new() }
     }
 
     /// How many errors there are.
@@ -45,6 +47,18 @@ impl Faults {
         if let Some(diagnostic) = self.diagnostics.last_mut() {
             diagnostic.notes.push((span, message.into()));
         }
+    }
+
+    /// Notes a setting, which may be given once. None, if it has been given: that is an error.
+    pub fn once(&mut self, setting: &str, span: Span) -> Option<()> {
+        if let Some((_, earlier)) = self.settings.iter().find(|(other, _)| other == setting) {
+            let earlier = *earlier;
+            self.wrong(span, format!("'{setting}' is given twice"), "leave one out");
+            self.note(Some(earlier), "the other one");
+            return None;
+        }
+        self.settings.push((setting.to_owned(), span));
+        Some(())
     }
 
     /// Adds something that is strange but no error.

@@ -24,7 +24,7 @@ use std::path::Path;
 
 pub use addresses::{AddressRange, Addresses};
 pub use faults::Faults;
-pub use line::{Line, Word, lines};
+pub use line::{Line, Rest, Word, lines};
 
 /// Bytes of a rule file, and of a file with members of a set, at most.
 pub const FILE_MAX: u64 = 64 << 20;

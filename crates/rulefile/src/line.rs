@@ -71,6 +71,35 @@ impl Line {
     }
 }
 
+/// The words behind the first one of a line, one after the other.
+#[derive(Debug)]
+pub struct Rest<'a> {
+    words: std::slice::Iter<'a, Word>,
+    last: Span,
+}
+
+impl<'a> Rest<'a> {
+    /// Those of a line.
+    pub fn of(line: &'a Line) -> Rest<'a> {
+        Rest { words: line.words[1..].iter(), last: line.words[0].span }
+    }
+
+    /// Where the word stands that was taken last, or the first one of the line.
+    pub fn place(&self) -> Span {
+        self.last
+    }
+}
+
+impl<'a> Iterator for Rest<'a> {
+    type Item = &'a Word;
+
+    fn next(&mut self) -> Option<&'a Word> {
+        let word = self.words.next()?;
+        self.last = word.span;
+        Some(word)
+    }
+}
+
 /// All lines that are not empty.
 pub fn lines(text: &str, file: u32) -> Vec<Line> {
     let mut all = Vec::new();

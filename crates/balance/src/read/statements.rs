@@ -208,7 +208,7 @@ impl Reader {
             "check SERVICE tcp|icmp|none [port PORT] [every TIME] [timeout TIME] [rise N] [fall N]";
         let mut words = Words::of(line, USAGE);
         let at = self.named(&mut words)?;
-        self.once(&format!("check {}", self.policy.services[at].name), line.span)?;
+        self.faults.once(&format!("check {}", self.policy.services[at].name), line.span)?;
         let kind = self.word(&mut words, "the kind of check")?;
         let kind = match kind.text.as_str() {
             "tcp" => Kind::Tcp(None),
@@ -251,7 +251,7 @@ impl Reader {
     pub(super) fn persist(&mut self, line: &Line) -> Option<()> {
         let mut words = Words::of(line, "persist SERVICE source");
         let at = self.named(&mut words)?;
-        self.once(&format!("persist {}", self.policy.services[at].name), line.span)?;
+        self.faults.once(&format!("persist {}", self.policy.services[at].name), line.span)?;
         let by = self.word(&mut words, "'source'")?;
         if by.text != "source" {
             return self.unknown(by, "kind of persistence", &["source"]);
@@ -265,7 +265,7 @@ impl Reader {
         let word = self.word(&mut words, "the router's address")?;
         let address = self.address(word)?;
         let family = usize::from(address.is_ipv6());
-        self.once(["own, of IPv4", "own, of IPv6"][family], line.span)?;
+        self.faults.once(["own, of IPv4", "own, of IPv6"][family], line.span)?;
         self.policy.own[family] = Some(address);
         self.end(&mut words)
     }
@@ -273,7 +273,7 @@ impl Reader {
     pub(super) fn timeout(&mut self, line: &Line) -> Option<()> {
         let mut words = Words::of(line, "timeout tcp|tcp-transitory|udp|other TIME");
         let name = self.word(&mut words, "the name of the timeout")?;
-        self.once(&format!("timeout {}", name.text), line.span)?;
+        self.faults.once(&format!("timeout {}", name.text), line.span)?;
         let value = self.word(&mut words, "the time")?;
         let time = self.time(value)?;
         let all = &mut self.policy.timeouts;
@@ -289,7 +289,7 @@ impl Reader {
 
     pub(super) fn sessions(&mut self, line: &Line) -> Option<()> {
         let mut words = Words::of(line, "sessions N");
-        self.once("sessions", line.span)?;
+        self.faults.once("sessions", line.span)?;
         let word = self.word(&mut words, "the number of sessions")?;
         self.policy.sessions = self.number(word, 1..=SESSIONS_MAX)? as usize;
         self.end(&mut words)
@@ -297,7 +297,7 @@ impl Reader {
 
     pub(super) fn seed(&mut self, line: &Line) -> Option<()> {
         let mut words = Words::of(line, "seed N");
-        self.once("seed", line.span)?;
+        self.faults.once("seed", line.span)?;
         let word = self.word(&mut words, "the number")?;
         self.policy.seed = self.number(word, 0..=u64::MAX)?;
         self.end(&mut words)

@@ -106,25 +106,8 @@ pub(super) fn answers(router: &Router) -> String {
         output += 2;
     }
     if router.has6() {
-        let entry = ipv6::entry(router);
-        let way = if router.host { &*entry } else { "made6;\n" };
-        let _ = writeln!(
-            text,
-            "fw[{output}] -> refused6 :: PaintSwitch;\nrefused6[0] -> Discard;\nfw[{}] -> [0]rt6;",
-            output + 1
-        );
-        for (i, interface) in router.interfaces.iter().enumerate() {
-            let from = format!("refused6[{}]", i + 1);
-            let _ = match interface.has6() {
-                true => write!(
-                    text,
-                    "{from} -> ICMP6Error({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {}) -> {way}",
-                    ipv6::speaker(router, i),
-                    ipv6::ERRORS
-                ),
-                false => writeln!(text, "{from} -> Discard;"),
-            };
-        }
+        let _ = writeln!(text, "fw[{}] -> [0]rt6;", output + 1);
+        text += &ipv6::refusals(router, &format!("fw[{output}]"), "refused6");
     }
     text
 }

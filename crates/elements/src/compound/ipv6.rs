@@ -137,6 +137,25 @@ pub(super) fn too_big(router: &Router, table: usize, i: usize, errors: &str) -> 
     Some(format!("ICMP6Error({address}, toobig, MTU {mtu}{follow}, {errors}{owned}) -> {}", entry(router)))
 }
 
+/// Answers to senders of packets that come from `from`, whose annotation says why they go no further. `name` is for what sorts them by
+/// the interfaces by which they came.
+pub(super) fn refusals(router: &Router, from: &str, name: &str) -> String {
+    let entry = entry(router);
+    let way = if router.host { &*entry } else { "made6;\n" };
+    let mut text = format!("{from} -> {name} :: PaintSwitch;\n{name}[0] -> Discard;\n");
+    for (i, interface) in router.interfaces.iter().enumerate() {
+        let answer = match interface.has6() {
+            true => format!(
+                "ICMP6Error({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {ERRORS}) -> {way}",
+                speaker(router, i)
+            ),
+            false => "Discard;\n".to_owned(),
+        };
+        let _ = write!(text, "{name}[{}] -> {answer}", i + 1);
+    }
+    text
+}
+
 /// The routing table, and the way to it.
 pub(super) fn table(router: &Router) -> String {
     let never = router.interfaces.len() + 1;

@@ -298,23 +298,10 @@ pub(super) fn text(router: &Router) -> String {
 /// The answer to senders of packets that leave no room for another session.
 pub(super) fn answers(router: &Router) -> String {
     let Some(translation) = &router.nat else { return String::new() };
-    let mut no_room6 = String::new();
-    if prefix(router).is_some() {
-        let entry = ipv6::entry(router);
-        let way = if router.host { &*entry } else { "made6;\n" };
-        no_room6 = "nat64[3] -> full64 :: PaintSwitch;\nfull64[0] -> Discard;\n".to_owned();
-        for (i, interface) in router.interfaces.iter().enumerate() {
-            let answer = match interface.has6() {
-                true => format!(
-                    "ICMP6Error({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {}) -> {way}",
-                    ipv6::speaker(router, i),
-                    ipv6::ERRORS
-                ),
-                false => "Discard;\n".to_owned(),
-            };
-            no_room6 += &format!("full64[{}] -> {answer}", i + 1);
-        }
-    }
+    let no_room6 = match prefix(router) {
+        Some(_) => ipv6::refusals(router, "nat64[3]", "full64"),
+        None => String::new(),
+    };
     // The kernel knows nothing of translated addresses.
     let six = if prefix(router).is_some() { "Idle -> ttl;\nIdle -> toobig6;\n" } else { "" };
     let idle =

@@ -77,7 +77,7 @@ impl ProtocolTranslator {
     }
 
     fn translate(&mut self, packet: &mut Packet) -> Result<(), Reason> {
-        let header = self.translation.translate(packet, self.to_ip6, &Mapped, |_| ())?;
+        let header = self.translation.translate(packet, self.to_ip6, &Mapped)?;
         match self.to_ip6 {
             true => packet.set_anno(anno::DST_IP, header.six[1]),
             false => packet.set_dst_ip(header.four[1]),

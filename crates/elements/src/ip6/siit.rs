@@ -240,7 +240,7 @@ pub(crate) struct Translation {
 }
 
 impl Translation {
-    /// Translates a packet that begins with its IP header. `with` may change what its header says.
+    /// Translates a packet that begins with its IP header.
     ///
     /// # Errors
     /// Why it has no counterpart. Its bytes are then no packet any more.
@@ -249,19 +249,31 @@ impl Translation {
         packet: &mut Packet,
         to_ip6: bool,
         addresses: &impl Addresses,
-        with: impl FnOnce(&mut Header),
     ) -> Result<Header, Reason> {
-        let mut header = match to_ip6 {
+        let header = match to_ip6 {
             true => Header::ip4(packet.data(), addresses),
             false => Header::ip6(packet.data(), addresses),
         }?;
+        self.translate_by(packet, header, to_ip6, addresses)
+    }
+
+    /// The same for a packet whose header has been read. `addresses` are for what an error quotes.
+    ///
+    /// # Errors
+    /// As for [`translate`](Self::translate).
+    pub(crate) fn translate_by(
+        &mut self,
+        packet: &mut Packet,
+        header: Header,
+        to_ip6: bool,
+        addresses: &impl Addresses,
+    ) -> Result<Header, Reason> {
         if to_ip6 && let Some(reason) = header.without_counterpart(packet.data()) {
             return Err(reason);
         }
         if header.total < header.length || header.total > packet.len() {
             return Err(Reason::BadLength);
         }
-        with(&mut header);
         packet.trim(packet.len() - header.total);
         packet.strip(header.length);
         if header.protocol == ICMP {

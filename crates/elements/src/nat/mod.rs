@@ -2,7 +2,7 @@
 //! Elements that rewrite flows: network address and port translation.
 //!
 //! [`core`] is the rewriter of all classes. A class adds the form of its packets and the lifetime of its mappings. [`mappings`]
-//! keeps them in a flow table, [`spec`] makes new ones, and [`kind`] applies one to a packet. [`pool`] finds free ports and
+//! keeps them in a flow table. [`spec`] makes new ones, and [`kind`] applies one to a packet. [`pool`] finds free ports and
 //! addresses. [`listing`] prints mappings.
 
 mod core;

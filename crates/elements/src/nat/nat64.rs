@@ -93,11 +93,10 @@ struct Nat64 {
     translation: Translation,
 }
 
-/// Which addresses stand for each other: the prefix's, those of hosts that are known, and the source's.
+/// Which addresses stand for each other: the prefix's, and those of hosts that are known.
 struct Known<'a> {
     nat: &'a Nat,
     prefix: Prefix64,
-    speaker: Option<(u128, u32)>,
 }
 
 impl Addresses for Known<'_> {
@@ -109,13 +108,12 @@ impl Addresses for Known<'_> {
 
     fn four(&self, six: [u8; 16]) -> Option<[u8; 4]> {
         let six = u128::from_be_bytes(six);
-        let speaker = self.speaker.filter(|(speaker, _)| *speaker == six).map(|(_, stand_in)| stand_in);
-        let behind = || self.prefix.extract(six).filter(|four| !is_stand_in(*four));
-        speaker.or_else(behind).or_else(|| self.nat.known_stand_in(six)).map(u32::to_be_bytes)
+        let behind = self.prefix.extract(six).filter(|four| !is_stand_in(*four));
+        behind.or_else(|| self.nat.known_stand_in(six)).map(u32::to_be_bytes)
     }
 }
 
-/// Any addresses, where they do not matter.
+/// Any addresses, where they are not known yet.
 struct Any;
 
 impl Addresses for Any {
@@ -177,9 +175,9 @@ impl Nat64 {
         if ip[0] >> 4 != 6 || !prefix.holds(destination) {
             return Ok(SIX);
         }
-        let peer = prefix.extract(destination);
-        peer.filter(|peer| is_of_a_host(*peer, prefix)).ok_or(Reason::BadDestination)?;
-        let header = Header::ip6(ip, &Any)?;
+        let peer = prefix.extract(destination).filter(|peer| is_of_a_host(*peer, prefix));
+        let peer = peer.ok_or(Reason::BadDestination)?;
+        let mut header = Header::ip6(ip, &Any)?;
         if header.is_fragment() {
             return Err(Reason::Unreassembled);
         }
@@ -189,39 +187,40 @@ impl Nat64 {
             None if self.link.is_outside(packet.paint()) => return Err(Reason::ReversePath),
             None => nat.stand_in(source).map_err(nat44::reason)?,
         };
-        let known = Known { nat, prefix, speaker: Some((source, stand_in)) };
-        let random = cx.random().u16(1..);
-        let made = self.translation.translate(packet, false, &known, |header| {
-            let total = header.total - header.length + 20;
-            let may_be_divided = total <= INDIVISIBLE.0 || total > INDIVISIBLE.1;
-            header.divisible = may_be_divided.then_some(random);
-        });
-        let outcome = match made {
-            Ok(_) => Ok(nat.leaving_six(cx.now(), packet.data_mut(), tries)),
-            Err(reason) => Err(reason),
-        };
-        let has_no_room = matches!(outcome, Ok(Outcome::Drop(cause)) if nat44::is_lack(cause));
-        if has_no_room && self.answers {
-            // The sender hears of its own packet.
-            let known = Known { nat, prefix, speaker: Some((source, stand_in)) };
-            let back = self.translation.translate(packet, true, &known, |_| ());
-            nat.forget_idle(stand_in);
-            back?;
-            packet.set_anno_u8(anno::ICMP_PARAM_PROBLEM, ADDRESS_UNREACHABLE);
-            return Ok(NO_ROOM);
-        }
+        header.four = [stand_in, peer].map(u32::to_be_bytes);
+        let left = self.leave(cx, nat, packet, header, tries);
         nat.forget_idle(stand_in);
-        match outcome? {
-            Outcome::Drop(cause) => Err(nat44::reason(cause)),
-            outcome => {
-                if let Outcome::Watched(number) = outcome {
-                    nat44::watched::edit(nat, cx.now(), number, 0, packet);
-                }
-                packet.set_dst_ip(made?.four[1]);
-                packet.set_anno_u32(anno::SEQUENCE, TRANSLATED);
-                Ok(NEW)
+        left
+    }
+
+    /// An IPv6 packet whose header has its IPv4 addresses, but its source is still the one that stands for its host.
+    fn leave(
+        &mut self,
+        cx: &mut Cx<'_>,
+        nat: &mut Nat,
+        packet: &mut Packet,
+        mut header: Header,
+        tries: bool,
+    ) -> Result<usize, Reason> {
+        let Some(prefix) = nat.prefix() else { return Err(Reason::NoMapping) };
+        let total = header.total.saturating_sub(header.length) + 20;
+        let may_be_divided = total <= INDIVISIBLE.0 || total > INDIVISIBLE.1;
+        header.divisible = may_be_divided.then(|| cx.random().u16(1..));
+        self.translation.translate_by(packet, header, false, &Known { nat, prefix })?;
+        match nat.leaving_six(cx.now(), packet.data_mut(), tries) {
+            Outcome::Drop(cause) if nat44::is_lack(cause) && self.answers => {
+                // The sender hears of its own packet.
+                self.translation.translate(packet, true, &Known { nat, prefix })?;
+                packet.set_anno_u8(anno::ICMP_PARAM_PROBLEM, ADDRESS_UNREACHABLE);
+                return Ok(NO_ROOM);
             }
+            Outcome::Drop(cause) => return Err(nat44::reason(cause)),
+            Outcome::Watched(number) => nat44::watched::edit(nat, cx.now(), number, 0, packet),
+            _ => {}
         }
+        packet.set_dst_ip(header.four[1]);
+        packet.set_anno_u32(anno::SEQUENCE, TRANSLATED);
+        Ok(NEW)
     }
 
     /// An IPv4 packet that a NAT44 has let in: what it becomes, with the output, or why it is dropped.
@@ -234,8 +233,7 @@ impl Nat64 {
         let Some(prefix) = nat.prefix() else {
             return Err((Reason::NoMapping, packet));
         };
-        let known = Known { nat, prefix, speaker: None };
-        let header = match self.translation.translate(&mut packet, true, &known, |_| ()) {
+        let header = match self.translation.translate(&mut packet, true, &Known { nat, prefix }) {
             Ok(header) if header.is_fragment() => return Err((Reason::Unreassembled, packet)),
             Ok(header) => header,
             Err(reason) => return Err((reason, packet)),

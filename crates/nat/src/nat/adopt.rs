@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use tables::flow::{Flow, FlowId, FlowKey, NEVER};
 
-use super::subscribers::Grant;
+use super::lives::session_event;
+use super::subscribers::{Grant, port_event};
 use super::{Entry, Mapping, Nat, mapping_keys};
 use crate::journal::{Change, Log, What};
 use crate::policy::Policy;
@@ -48,9 +49,9 @@ impl Nat {
             };
             let now = source.and_then(|source| new.mapping_from(forward.proto, (source, forward.sport)));
             if now.is_none_or(|(_, now)| now != outside) {
-                let (change, protocol) = (Change::Ends, forward.proto);
-                let inside = (self.subscribers.hosts.name(forward.src), forward.sport);
-                lost.push(What::Port { change, protocol, inside, outside: (outside.0.into(), outside.1) });
+                let inside = (forward.src, forward.sport);
+                let hosts = &self.subscribers.hosts;
+                lost.push(port_event(hosts, Change::Ends, forward.proto, inside, outside));
             }
         }
     }
@@ -77,16 +78,13 @@ impl Nat {
                 });
                 let streams = other.streams.get(&Nat::number(id)).cloned();
                 if let Some((id, streams)) = goes_on.zip(streams) {
-                    self.take_streams(Nat::number(id), streams);
+                    self.streams.insert(Nat::number(id), streams);
                 }
                 if goes_on.is_none() {
                     lost += 1;
                     if notes == Log::Sessions {
-                        let (change, protocol) = (Change::Ends, flow.forward.proto);
-                        let inside = (other.subscribers.hosts.name(flow.forward.src), flow.forward.sport);
-                        let peer = (flow.forward.dst.into(), flow.forward.dport);
-                        let outside = (outside.0.into(), outside.1);
-                        ended.push(What::Session { change, protocol, inside, outside, peer });
+                        let hosts = &other.subscribers.hosts;
+                        ended.push(session_event(hosts, Change::Ends, &flow.forward, outside));
                     }
                     source.into_iter().for_each(|source| self.subscribers.hosts.forget_idle(source));
                 }

@@ -6,13 +6,13 @@
 //!
 //! That somebody may come from any port of a peer is a session with port 0 of this peer. Packets never belong to it, but it keeps the mapping.
 
-use tables::flow::{FlowKey, FlowTable};
+use tables::flow::{FlowId, FlowKey, FlowTable};
 
 use super::{Entry, INSIDE, Nat};
 use crate::ftp::{Command, Form, Speaker};
 use crate::packet::{ACK, SYN, Upper, View};
 use crate::policy::{TCP, UDP};
-use crate::stream::{self, Stream};
+use crate::stream;
 
 /// Where FTP servers wait.
 const FTP: u16 = 21;
@@ -171,12 +171,7 @@ impl Nat {
     }
 
     /// The number of a session.
-    pub(super) fn number(id: tables::flow::FlowId) -> u32 {
+    pub(super) fn number(id: FlowId) -> u32 {
         FlowTable::<Entry>::number(id)
-    }
-
-    /// Goes on with the text of a session of another translator.
-    pub(super) fn take_streams(&mut self, number: u32, streams: [Stream; 2]) {
-        self.streams.insert(number, streams);
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets between inside hosts by outside addresses (RFC 4787, REQ-9).
 
-use tables::flow::{Direction, FlowKey, FlowTable};
+use tables::flow::{Direction, FlowKey};
 
-use super::{Entry, INSIDE, Nat, Outcome, key};
+use super::{INSIDE, Nat, Outcome, key};
 use crate::hosts::is_stand_in;
 use crate::packet::{End, Upper, View, rewrite};
 
@@ -55,7 +55,7 @@ impl Nat {
             return second;
         }
         rewrite(ip, &translated, End::Source, view.source, view.ports()[0]);
-        Outcome::Hairpin(FlowTable::<Entry>::number(hit.id))
+        Outcome::Hairpin(Nat::number(hit.id))
     }
 
     /// A packet of a session whose text is looked at, with its sequence numbers moved.

@@ -7,11 +7,23 @@ use tables::flow::{Flow, FlowId, FlowKey, NEVER};
 
 use super::subscribers::Grant;
 use super::{Cause, Entry, INSIDE, Mapping, Nat, OUTSIDE, SWEPT, key, mapping_keys};
+use crate::hosts::Hosts;
 use crate::journal::{Change, Log, What};
 use crate::packet::View;
 use crate::policy::{Allocation, Filter, SECOND, TCP};
 use crate::ports::Kind;
 use crate::track::Track;
+
+/// That a session begins or ends.
+pub(super) fn session_event(hosts: &Hosts, change: Change, forward: &FlowKey, outside: (u32, u16)) -> What {
+    What::Session {
+        change,
+        protocol: forward.proto,
+        inside: (hosts.name(forward.src), forward.sport),
+        outside: (outside.0.into(), outside.1),
+        peer: (forward.dst.into(), forward.dport),
+    }
+}
 
 impl Nat {
     /// Begins a session of a packet that leaves, by a translation, or by none for the router's own.
@@ -192,13 +204,7 @@ impl Nat {
 
     /// Notes that a session begins or ends.
     pub(super) fn note_session(&mut self, change: Change, forward: &FlowKey, outside: (u32, u16)) {
-        self.subscribers.note(Log::Sessions, |hosts| What::Session {
-            change,
-            protocol: forward.proto,
-            inside: (hosts.name(forward.src), forward.sport),
-            outside: (outside.0.into(), outside.1),
-            peer: (forward.dst.into(), forward.dport),
-        });
+        self.subscribers.note(Log::Sessions, |hosts| session_event(hosts, change, forward, outside));
     }
 
     /// Ends a mapping that has no session.

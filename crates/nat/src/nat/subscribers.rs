@@ -135,12 +135,7 @@ impl Subscribers {
     }
 
     fn note_port(&mut self, change: Change, kind: Kind, inside: (u32, u16), outside: (u32, u16)) {
-        self.note(Log::Ports, |hosts| What::Port {
-            change,
-            protocol: kind.protocol(),
-            inside: (hosts.name(inside.0), inside.1),
-            outside: (outside.0.into(), outside.1),
-        });
+        self.note(Log::Ports, |hosts| port_event(hosts, change, kind.protocol(), inside, outside));
     }
 
     /// Notes that there was no room for a session, a few times a second at most: hosts can cause any number of such events.
@@ -461,6 +456,18 @@ impl Subscribers {
         self.note_port(Change::Ends, kind, host, (outside, port));
         self.forget_idle(inside);
     }
+}
+
+/// That a host gets or returns a port.
+pub(super) fn port_event(
+    hosts: &Hosts,
+    change: Change,
+    protocol: u8,
+    inside: (u32, u16),
+    outside: (u32, u16),
+) -> What {
+    let inside = (hosts.name(inside.0), inside.1);
+    What::Port { change, protocol, inside, outside: (outside.0.into(), outside.1) }
 }
 
 fn range_of(first: u16, size: u16) -> (u16, u16) {
