@@ -427,8 +427,8 @@ impl Firewall {
         for one in ahead {
             match &one.key {
                 Prepared::None => {}
-                Prepared::Four(key) => self.four.table.approach(key),
-                Prepared::Six(key) => self.six.table.approach(key),
+                Prepared::Four(key) => drop(self.four.table.approach(key)),
+                Prepared::Six(key) => drop(self.six.table.approach(key)),
             }
         }
     }
@@ -497,10 +497,10 @@ impl Firewall {
     /// Passes some connections to `take`, from a place on that an earlier call has returned; 0 is the first. Returns where to go on.
     pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Connection)) -> Option<usize> {
         if from < SIX_FROM {
-            let next = self.four.table.some(from, most, |flow| take(self.connection(&flow)));
+            let next = self.four.table.some(from, most, |_, flow| take(self.connection(&flow)));
             return Some(next.unwrap_or(SIX_FROM));
         }
-        let next = self.six.table.some(from - SIX_FROM, most, |flow| take(self.connection(&flow)));
+        let next = self.six.table.some(from - SIX_FROM, most, |_, flow| take(self.connection(&flow)));
         next.map(|next| next + SIX_FROM)
     }
 

@@ -35,7 +35,7 @@ mod track;
 
 pub use hosts::is_stand_in;
 pub use journal::{Change, Event, Lack, Log, What, subscriber_text};
-pub use nat::{Ahead, AlgCounts, Cause, Nat, Outcome, Session, Subscriber};
+pub use nat::{Ahead, AlgCounts, Cause, Nat, Outcome, PutOff, Session, Subscriber};
 pub use packet::Unseen;
 pub use prefix::Prefix64;
 pub use read::{Reading, read, read_file};

@@ -10,6 +10,9 @@
 //! **Outsiders make no state but by forwards.** What comes to a mapping from an address that its owner has not sent to passes by the mapping alone, if the filter lets it.
 //! A session begins when the inside answers. Forwards have half of the sessions at most, and those of them that nobody has agreed on give way first.
 //!
+//! **Several may use it at a time.** A packet that changes nothing but counters and the time of its session needs a shared reference alone
+//! ([`Nat::leaving_shared`], [`Nat::arriving_shared`]). All else, new sessions and other states among them, needs an exclusive one.
+//!
 //! Keys of packets as they are inside have zone 0, those of packets as they are outside have zone 1. So the same addresses may be
 //! in use on both sides.
 
@@ -20,8 +23,10 @@ mod explain;
 mod hairpins;
 mod listing;
 mod lives;
+mod shared;
 mod six;
 mod subscribers;
+mod tally;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +43,9 @@ use crate::stream::Stream;
 use crate::track::Track;
 pub use alg::AlgCounts;
 pub use listing::{Session, Subscriber};
+pub use shared::PutOff;
 use subscribers::Subscribers;
+use tally::Tally;
 
 /// Zone of keys of packets as they are inside.
 const INSIDE: u16 = 0;
@@ -83,21 +90,23 @@ pub enum Cause {
     Full,
 }
 
-/// What is kept about a session.
+/// In place of the number of a mapping: none.
+const NO_MAPPING: u32 = u32::MAX;
+
+/// What is kept about a session. With its keys and times it fills one cache line, which readers share.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The mapping that it goes by.
-    mapping: Option<FlowId>,
+    /// The number of the mapping that it goes by, which is there as long as the session, or [`NO_MAPPING`].
+    mapping: u32,
+    began_s: u32,
     track: Track,
     /// Whether it counts for the subscriber with its inside address. One of a forward does not.
     counts: bool,
     /// Whether its text is looked at.
     is_watched: bool,
-    /// Packets from inside, and to it.
-    packets: [u32; 2],
-    bytes: [u64; 2],
-    began_s: u32,
 }
+
+const _: () = assert!(size_of::<Option<Entry>>() == 12);
 
 /// What is kept about a mapping.
 #[derive(Clone, Copy, Debug)]
@@ -121,6 +130,8 @@ pub struct Nat {
     /// Outside addresses that are the router's own.
     own: Vec<u32>,
     sessions: FlowTable<Entry>,
+    /// Their packets and bytes, by their numbers.
+    tally: Tally,
     mappings: FlowTable<Mapping>,
     /// By protocol, outside address and port: the inside ones; and the other way round.
     forwards: HashMap<(u8, u32, u16), (u32, u16)>,
@@ -171,6 +182,7 @@ impl Nat {
         let mut nat = Nat {
             own: own.to_vec(),
             sessions: FlowTable::new(sessions, seed),
+            tally: Tally::default(),
             mappings: FlowTable::new(sessions, seed.rotate_left(32)),
             forwards: HashMap::new(),
             forwarded: HashMap::new(),
@@ -285,7 +297,11 @@ impl Nat {
             }
             self.ahead(ip, zone)
         }));
-        ahead.iter().filter_map(|one| one.key.as_ref()).for_each(|key| self.sessions.approach(key));
+        for key in ahead.iter().filter_map(|one| one.key.as_ref()) {
+            if let Some(number) = self.sessions.approach(key) {
+                self.tally.approach(number, usize::from(!leaving));
+            }
+        }
     }
 
     /// Looks at a packet as it is on a side.
@@ -354,14 +370,7 @@ impl Nat {
     #[inline]
     pub fn arriving(&mut self, now_ns: u64, ip: &mut [u8], ahead: &Ahead, from_outside: bool) -> Outcome {
         if ahead.key.is_none() && !self.is_for_outside(ip) {
-            if destination(ip).is_some_and(is_stand_in) || source(ip).is_some_and(is_stand_in) {
-                return Outcome::Drop(Cause::Malformed);
-            }
-            return if from_outside && self.is_spoofed(ip) {
-                Outcome::Drop(Cause::Spoofed)
-            } else {
-                Outcome::Unchanged
-            };
+            return self.passing(ip, from_outside);
         }
         let view = match ahead.view {
             Ok(view) => view,
@@ -376,6 +385,17 @@ impl Nat {
             _ if from_outside => self.arriving_unknown(now_ns, ip, &view),
             _ => self.hairpin(now_ns, ip, &view),
         }
+    }
+
+    /// A packet that arrives and is not for an outside address.
+    fn passing(&self, ip: &[u8], from_outside: bool) -> Outcome {
+        if destination(ip).is_some_and(is_stand_in) || source(ip).is_some_and(is_stand_in) {
+            return Outcome::Drop(Cause::Malformed);
+        }
+        if from_outside && self.is_spoofed(ip) {
+            return Outcome::Drop(Cause::Spoofed);
+        }
+        Outcome::Unchanged
     }
 
     /// Does the same to a copy of a packet, and forgets it. Only sessions that expired are gone afterwards.
@@ -425,22 +445,13 @@ impl Nat {
             return Outcome::Drop(Cause::NoMapping);
         };
         let is_watched = value.is_watched;
-        // An answer to a query never goes the query's way.
-        let goes_well = match view.upper {
-            Upper::Query { .. } => side == 0,
-            Upper::Answer { .. } => side == 1,
-            _ => true,
-        };
-        if !goes_well {
+        if !goes_well(view, side) {
             return Outcome::Drop(Cause::NoMapping);
         }
         if self.rehearsed.is_none() {
             self.note(now_ns, view, id, side);
         }
-        match side {
-            0 => rewrite(ip, view, End::Source, reply.dst, reply.dport),
-            _ => rewrite(ip, view, End::Destination, forward.src, forward.sport),
-        }
+        translate(ip, view, side, &forward, &reply);
         if is_watched && self.rehearsed.is_none() {
             self.watch(now_ns, view, Nat::number(id), side);
             return Outcome::Watched(Nat::number(id));
@@ -452,26 +463,38 @@ impl Nat {
     #[inline]
     fn note(&mut self, now_ns: u64, view: &View, id: FlowId, side: usize) {
         let Some(entry) = self.sessions.get_mut(id) else { return };
-        let flags = if let Upper::Ports { flags, .. } = view.upper { flags } else { 0 };
-        entry.track.note(view.protocol, side, flags);
-        entry.packets[side] = entry.packets[side].saturating_add(1);
-        entry.bytes[side] += u64::from(view.length);
-        let idle = entry.track.timeout(view.protocol, &self.policy.timeouts);
-        if Track::renews(view.protocol, side) {
-            self.sessions.set_expiry(id, now_ns + idle);
+        let track = after(view, entry.track, side);
+        let stays = std::mem::replace(&mut entry.track, track) == track;
+        let idle = track.timeout(view.protocol, &self.policy.timeouts);
+        let lives_on = stays && self.renew(now_ns, view, (id, side), idle);
+        if !lives_on && Track::renews(view.protocol, side) {
+            self.sessions.set_expiry(id, now_ns.saturating_add(idle));
         }
+        self.tally.count(Nat::number(id), side, view.length);
     }
 
-    fn leaving_unknown(&mut self, now_ns: u64, ip: &mut [u8], view: &View) -> Outcome {
+    /// A packet that leaves and belongs to no session. None if it may begin one.
+    fn leaving_alone(&self, now_ns: u64, ip: &mut [u8], view: &View) -> Option<Outcome> {
         if let Upper::Error(quoted) = view.upper {
-            return self.error_outward(now_ns, ip, view, &quoted);
+            return Some(self.error_outward(now_ns, ip, view, &quoted));
         }
         if self.policy.is_exempt(view.source, view.destination) {
-            return Outcome::Unchanged;
+            return Some(Outcome::Unchanged);
         }
         if let Some(outside) = self.policy.static_outside(view.source) {
             rewrite_address(ip, view, End::Source, outside);
-            return Outcome::Translated;
+            return Some(Outcome::Translated);
+        }
+        let begins = self.translation(view.source).is_some()
+            || self.policy.is_outside(view.source)
+            || self.own.contains(&view.source)
+            || self.forwarded.contains_key(&(view.protocol, view.source, view.ports()[0]));
+        (!begins).then_some(Outcome::Unchanged)
+    }
+
+    fn leaving_unknown(&mut self, now_ns: u64, ip: &mut [u8], view: &View) -> Outcome {
+        if let Some(outcome) = self.leaving_alone(now_ns, ip, view) {
+            return outcome;
         }
         let [port, _] = view.ports();
         if let Some(outside) = self.forwarded.get(&(view.protocol, view.source, port)).copied() {
@@ -535,24 +558,41 @@ impl Nat {
     }
 
     fn arriving_unknown(&mut self, now_ns: u64, ip: &mut [u8], view: &View) -> Outcome {
+        if let Some(outcome) = self.arriving_alone(now_ns, ip, view) {
+            return outcome;
+        }
+        let forward = (view.protocol, view.destination, view.ports()[1]);
+        let Some(target) = self.forwards.get(&forward).copied() else {
+            return Outcome::Drop(Cause::NoMapping);
+        };
+        if self.rehearsed.is_some() {
+            rewrite(ip, view, End::Destination, target.0, target.1);
+            return Outcome::Translated;
+        }
+        match self.begin_forward(now_ns, view, target) {
+            Ok(id) => self.known(now_ns, ip, view, id, 1),
+            Err(cause) => Outcome::Drop(cause),
+        }
+    }
+
+    /// A packet that arrives and belongs to no session. None if a forward leads it inside, by a session of its own.
+    fn arriving_alone(&self, now_ns: u64, ip: &mut [u8], view: &View) -> Option<Outcome> {
         if let Upper::Error(quoted) = view.upper {
-            return self.error_inward(now_ns, ip, view, &quoted);
+            return Some(self.error_inward(now_ns, ip, view, &quoted));
         }
         if let Some(inside) = self.policy.static_inside(view.destination) {
             rewrite_address(ip, view, End::Destination, inside);
-            return Outcome::Translated;
+            return Some(Outcome::Translated);
         }
         let [_, port] = view.ports();
-        if let Some(target) = self.forwards.get(&(view.protocol, view.destination, port)).copied() {
-            if self.rehearsed.is_some() {
-                rewrite(ip, view, End::Destination, target.0, target.1);
-                return Outcome::Translated;
-            }
-            return match self.begin_forward(now_ns, view, target) {
-                Ok(id) => self.known(now_ns, ip, view, id, 1),
-                Err(cause) => Outcome::Drop(cause),
-            };
+        if self.forwards.contains_key(&(view.protocol, view.destination, port)) {
+            return None;
         }
+        Some(self.arriving_at_mapping(ip, view, port))
+    }
+
+    /// A packet of a stranger to a port of an outside address.
+    fn arriving_at_mapping(&self, ip: &mut [u8], view: &View, port: u16) -> Outcome {
         let mapping = self.mapping_of(view.protocol, view.destination, port);
         // Answers of ICMP are for those who have asked.
         let is_answer = matches!(view.upper, Upper::Answer { .. });
@@ -594,6 +634,33 @@ impl Nat {
             Filter::AddressDependent => self.peers.contains_key(&(mapping, view.source)),
             Filter::AddressAndPortDependent => self.is_expected(view.protocol, inside, view.source),
         }
+    }
+}
+
+/// The state after a packet of a side.
+#[inline]
+fn after(view: &View, mut track: Track, side: usize) -> Track {
+    let flags = if let Upper::Ports { flags, .. } = view.upper { flags } else { 0 };
+    track.note(view.protocol, side, flags);
+    track
+}
+
+/// Whether a packet may go this way: an answer to a query never goes the query's.
+#[inline]
+fn goes_well(view: &View, side: usize) -> bool {
+    match view.upper {
+        Upper::Query { .. } => side == 0,
+        Upper::Answer { .. } => side == 1,
+        _ => true,
+    }
+}
+
+/// Gives a packet of a session, from a side, its other addresses and ports.
+#[inline]
+fn translate(ip: &mut [u8], view: &View, side: usize, forward: &FlowKey, reply: &FlowKey) {
+    match side {
+        0 => rewrite(ip, view, End::Source, reply.dst, reply.dport),
+        _ => rewrite(ip, view, End::Destination, forward.src, forward.sport),
     }
 }
 

@@ -4,6 +4,7 @@
 //! Every structure that two cores touch at once stands in this crate, so that the rest of the router can be
 //! written without `unsafe` and without thinking about memory order:
 //!
+//! * [`read_mostly::ReadMostly`]: a lock whose readers do not disturb each other.
 //! * [`ring::Ring`]: a bounded queue of handles, moved in bulk, many producers and many consumers.
 //! * [`rcu`]: publishing new versions to readers who never wait, and freeing the old ones.
 //! * [`barrier`]: a pair of memory barriers of which one is free.
@@ -43,6 +44,7 @@ pub use prim::model;
 pub mod priority;
 pub mod private;
 pub mod rcu;
+pub mod read_mostly;
 pub mod ring;
 pub mod slots;
 mod tsc;

@@ -40,6 +40,7 @@
 //!    and never outnumber the valid ones by more than two to one and 64.
 //! 4. There are never more flows than the capacity. A refused insertion changes nothing.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::{cmp::Reverse, collections::BinaryHeap, fmt};
 use sync::prefetch::prefetch;
 
@@ -132,7 +133,8 @@ const _: () = assert!(size_of::<Bucket>() == 64);
 #[repr(C, align(64))]
 struct Record<V, K: Key> {
     words: [K::Words; 2],
-    expires_ns: u64,
+    /// Readers move it, too: see [`FlowTable::renew`].
+    expires_ns: AtomicU64,
     bound_ns: u64,
     generation: u32,
     value: Option<V>,
@@ -229,16 +231,14 @@ impl<V, K: Key> FlowTable<V, K> {
         Prepared { words, spot }
     }
 
-    /// Asks for the record that a key most likely leads to.
+    /// Asks for the record that a key most likely leads to, and returns its number.
     #[inline]
-    pub fn approach(&self, prepared: &Prepared<K>) {
+    pub fn approach(&self, prepared: &Prepared<K>) -> Option<u32> {
         let bucket = &self.buckets[prepared.spot.buckets[0] as usize];
         let way = first(bucket.matching(prepared.spot.tag));
-        if let Some(record) =
-            bucket.entries.get(way).and_then(|entry| self.records.get((entry >> 1) as usize))
-        {
-            prefetch(record);
-        }
+        let number = bucket.entries.get(way)? >> 1;
+        prefetch(self.records.get(number as usize)?);
+        Some(number)
     }
 
     /// The flow that a key leads to now.
@@ -301,7 +301,13 @@ impl<V, K: Key> FlowTable<V, K> {
             return Err(InsertError::Full { value, capacity: self.capacity });
         }
         let words = [forward.words(), reply.words()];
-        let mut new = Record { words, expires_ns, bound_ns: expires_ns, generation: 0, value: Some(value) };
+        let mut new = Record {
+            words,
+            expires_ns: AtomicU64::new(expires_ns),
+            bound_ns: expires_ns,
+            generation: 0,
+            value: Some(value),
+        };
         let record = match self.free.pop() {
             Some(record) => {
                 let place = &mut self.records[record as usize];
@@ -336,6 +342,12 @@ impl<V, K: Key> FlowTable<V, K> {
         id.record
     }
 
+    /// The name of the flow that is in the record with this number.
+    pub fn id(&self, number: u32) -> Option<FlowId> {
+        let record = self.records.get(number as usize).filter(|record| record.value.is_some())?;
+        Some(FlowId { record: number, generation: record.generation })
+    }
+
     /// The flow in the record with this number.
     pub fn numbered(&self, number: u32) -> Option<Flow<&V, K>> {
         self.records.get(number as usize)?.flow()
@@ -358,11 +370,34 @@ impl<V, K: Key> FlowTable<V, K> {
     pub fn set_expiry(&mut self, id: FlowId, expires_ns: u64) {
         let Some(record) = self.records.get_mut(id.record as usize) else { return };
         if record.generation == id.generation && record.value.is_some() {
-            record.expires_ns = expires_ns;
+            *record.expires_ns.get_mut() = expires_ns;
             if expires_ns < record.bound_ns {
                 self.push_bound(expires_ns, id);
             }
         }
+    }
+
+    /// Lets the flow expire at `until_ns` if it would expire before `least_ns`. For readers that share the table: a flow that is
+    /// renewed by a little more than it needs is seldom written to, so that its line stays with all of them.
+    ///
+    /// Returns whether the flow expires at `least_ns` or later now. It does not if it is gone, or if its heap entry would have to move: then a
+    /// [`set_expiry`](Self::set_expiry) by the table's owner is needed.
+    #[inline]
+    pub fn renew(&self, id: FlowId, least_ns: u64, until_ns: u64) -> bool {
+        let Some(record) = self.record(id).filter(|record| record.value.is_some()) else { return false };
+        if record.expires_ns.load(Relaxed) < least_ns {
+            if until_ns < record.bound_ns {
+                return false;
+            }
+            record.expires_ns.store(until_ns, Relaxed);
+        }
+        true
+    }
+
+    /// No flow expires before this time.
+    #[inline]
+    pub fn next_bound(&self) -> u64 {
+        self.heap.peek().map_or(NEVER, |Reverse((bound_ns, ..))| *bound_ns)
     }
 
     /// Takes the flow out.
@@ -375,7 +410,7 @@ impl<V, K: Key> FlowTable<V, K> {
             record.generation = next;
             self.free.push(id.record);
         }
-        let (words, expires_ns) = (record.words, record.expires_ns);
+        let (words, expires_ns) = (record.words, *record.expires_ns.get_mut());
         self.count -= 1;
         if words[0] != words[1] {
             self.unindex(self.spot(words[0]), id.record << 1);
@@ -448,9 +483,18 @@ impl<V, K: Key> FlowTable<V, K> {
 
     /// Passes the flows of up to `most` records to `take`, from record number `from` on. Returns where to go on, or `None` at the end. So
     /// a holder of a lock can let go of it now and then; what comes or goes meanwhile may be passed or not.
-    pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Flow<&V, K>)) -> Option<usize> {
+    pub fn some(
+        &self,
+        from: usize,
+        most: usize,
+        mut take: impl FnMut(FlowId, Flow<&V, K>),
+    ) -> Option<usize> {
         let next = from.saturating_add(most).min(self.records.len());
-        self.records.get(from..next)?.iter().filter_map(Record::flow).for_each(&mut take);
+        for (at, record) in self.records.get(from..next)?.iter().enumerate() {
+            if let Some(flow) = record.flow() {
+                take(FlowId { record: (from + at) as u32, generation: record.generation }, flow);
+            }
+        }
         (next < self.records.len()).then_some(next)
     }
 
@@ -581,7 +625,8 @@ impl<V, K: Key> FlowTable<V, K> {
 impl<V, K: Key> Record<V, K> {
     fn flow(&self) -> Option<Flow<&V, K>> {
         let [forward, reply] = self.words.map(K::from_words);
-        self.value.as_ref().map(|value| Flow { forward, reply, expires_ns: self.expires_ns, value })
+        let expires_ns = self.expires_ns.load(Relaxed);
+        self.value.as_ref().map(|value| Flow { forward, reply, expires_ns, value })
     }
 }
 

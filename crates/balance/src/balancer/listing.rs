@@ -141,7 +141,7 @@ impl Balancer {
 
     /// Passes up to `most` sessions to `take`, from place `from` on. Returns where to go on, if there are more.
     pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Session)) -> Option<usize> {
-        self.sessions.some(from, most, |flow| {
+        self.sessions.some(from, most, |_, flow| {
             let (forward, slot) = (flow.forward, flow.value.slot);
             let port = if flow.reply == forward { forward.dport } else { flow.reply.sport };
             take(Session {

@@ -40,7 +40,7 @@ impl Listing {
         let mut from = Some(0);
         while let Some(at) = from {
             let all = lock(mappings);
-            from = all.table().some(at, AT_A_TIME, |flow| flows.push(copy(flow)));
+            from = all.table().some(at, AT_A_TIME, |_, flow| flows.push(copy(flow)));
         }
         self.lines(flows, |zone| lock(mappings).name(zone).to_owned())
     }

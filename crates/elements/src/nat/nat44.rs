@@ -51,7 +51,8 @@
 //! **Metadata read:** network header position, paint with OUTSIDE. **Set:** destination annotation of packets that arrive, to the inside destination; ICMP_PARAMPROB of those for ICMPError, to the code of the error. With HAIRPINS, input 0
 //! sets the sequence number annotation, and the last inputs read it.
 //!
-//! **Cores:** the sessions are in one table, which one worker may use at a time.
+//! **Cores:** the sessions are in one table for all workers. Packets of known sessions pass side by side. New sessions, changes of their state (both sides have agreed, one has
+//! finished), watched texts and ends take turns.
 //!
 //! **Drops:** `reverse-path` for inside addresses from outside, `no-mapping`, `mapping-filtered`, `no-free-port`, `subscriber-limit`, `mapping-table-full`, `unreassembled`, `bad-length` for headers that are wrong. A full
 //! table gives up sessions that both sides have not agreed on yet or no more.
@@ -89,12 +90,13 @@ use element::clock::{Nanos, SECOND};
 use element::stats::{self, Stat};
 use element::{
     Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, Provide, Provided,
-    Reason, Rehearsal, Rehearsed, Rest, Statistics, When, handlers, swap,
+    Reason, Rehearsal, Rehearsed, Rest, SharedState, Sharing, Statistics, When, handlers, swap,
 };
 use nat::policy::Policy;
-use nat::{Ahead, Cause, Nat, Outcome};
+use nat::{Ahead, Cause, Nat, Outcome, PutOff};
 use packet::{Batch, Packet, anno};
-use sync::lock::{AdaptiveGuard, AdaptiveLock, How};
+use sync::lock::How;
+use sync::read_mostly::{ReadMostly, Reader, WriteGuard};
 
 use crate::tools::{Runs, place};
 
@@ -111,7 +113,7 @@ const PROHIBITED: u8 = 13;
 /// The descriptor.
 pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::default()))
     .processing("h/h")
-    .serial("the packets of a session meet in one table, whichever worker they come by")
+    .sharing(Sharing::Shared)
     .handlers(handlers! { Translator:
         read "statements" => |me, cx| statements(me.nat(), cx.now());
         read "sessions" => |me, cx, from: &str| some(me.nat(), place("sessions", from)?, cx.now());
@@ -130,11 +132,12 @@ pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::de
     .statistics::<Translator>()
     .long_handlers::<Translator>()
     .rehearsal::<Translator>()
+    .shared_state::<Translator>()
     .locking::<Translator>()
     .hot_swap::<Translator>()
     .file(file!());
 
-type SharedNat = Arc<AdaptiveLock<Nat>>;
+type SharedNat = ReadMostly<Nat>;
 
 /// A translator for other elements.
 #[derive(Debug, Default)]
@@ -145,6 +148,8 @@ pub(super) struct Link {
     outside: OnceLock<Vec<u8>>,
     /// Whether a NAT64 makes IPv6 packets of those for IPv6 hosts.
     has_six: AtomicBool,
+    /// Whether the element of another configuration has taken the sessions over.
+    is_taken: AtomicBool,
 }
 
 impl Link {
@@ -176,12 +181,17 @@ struct Translator {
     reserved: Vec<(u16, u16)>,
     policy: Option<Arc<Policy>>,
     link: Arc<Link>,
+    /// This instance's way to the sessions, from its start on.
+    reader: Option<Reader<Nat>>,
+    /// Whether it is another worker's instance, and another one shows the counts.
+    is_further: bool,
     ninputs: usize,
     noutputs: usize,
     /// The first input for packets that leave by inside links.
     inward: usize,
-    /// Packets of the last batch: room for those of the next.
+    /// Packets of the last batch, and what has become of them: room for those of the next.
     ahead: Vec<Ahead>,
+    outcomes: Vec<Option<Outcome>>,
 }
 
 /// Reads a file of statements.
@@ -249,8 +259,8 @@ impl Translator {
         self.link.nat().expect("set by initialize")
     }
 
-    fn lock(&self) -> AdaptiveGuard<'_, Nat> {
-        self.nat().lock()
+    fn lock(&self) -> WriteGuard<'_, Nat> {
+        self.nat().write()
     }
 
     /// What has become of addresses in texts.
@@ -284,7 +294,7 @@ impl Translator {
 
     /// Loads the statements of a file, or of FILE again; returns what there is to say about it.
     fn load(&self, path: &str) -> impl FnOnce() -> Result<String, HandlerError> + Send + use<> {
-        let (nat, own, link) = (Arc::clone(self.nat()), self.own.clone(), Arc::clone(&self.link));
+        let (nat, own, link) = (self.nat().clone(), self.own.clone(), Arc::clone(&self.link));
         let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
         move || {
             if path.is_empty() {
@@ -298,15 +308,70 @@ impl Translator {
                     "IPv6 addresses are inside, and no NAT64 is in the configuration: write that again, with `junctor init router --nat FILE`",
                 ));
             }
-            let lost = nat.lock().replace(policy, &own, RandomState::new().hash_one(0));
+            let lost = nat.write().replace(policy, &own, RandomState::new().hash_one(0));
             Ok(format!("{path}: {lost} sessions have ended"))
         }
     }
 
+    /// Decides on the packets of a batch, and translates them. Those of known sessions go first, while other workers may do the same. The others wait for their turn.
+    fn decide(&mut self, now: Nanos, port: usize, batch: &mut Batch) {
+        let Translator { reader, ahead, outcomes, outside, .. } = self;
+        let Some(reader) = reader else { return };
+        outcomes.clear();
+        // More than new sessions can make.
+        let most = 2 * batch.len() + 8;
+        if reader.read().is_due(now) {
+            reader.lock().write().reap(now, most);
+        }
+        {
+            let nat = reader.read();
+            let packets = batch.iter().map(|packet| packet.network().unwrap_or_default());
+            nat.look_ahead(packets, port > 0, ahead);
+            let mut put_off = PutOff::default();
+            for (packet, ahead) in batch.iter_mut().zip(&*ahead) {
+                let paint = packet.paint();
+                let is_translated = port > 0 && packet.anno_u32(anno::SEQUENCE) == TRANSLATED;
+                if is_translated {
+                    packet.set_anno_u32(anno::SEQUENCE, 0);
+                }
+                outcomes.push(match packet.network_mut() {
+                    None => Some(Outcome::Drop(Cause::Malformed)),
+                    Some(ip) if port == 0 => {
+                        nat.arriving_shared(now, ip, ahead, outside.contains(&paint), &mut put_off)
+                    }
+                    Some(_) if is_translated => Some(Outcome::Unchanged),
+                    Some(ip) => nat.leaving_shared(now, ip, ahead, &mut put_off),
+                });
+            }
+        }
+        if outcomes.iter().all(Option::is_some) {
+            return;
+        }
+        let mut nat = reader.lock().write();
+        nat.reap(now, most);
+        for ((packet, ahead), outcome) in batch.iter_mut().zip(&*ahead).zip(outcomes) {
+            if outcome.is_some() {
+                continue;
+            }
+            let paint = packet.paint();
+            let decided = match packet.network_mut() {
+                None => Outcome::Drop(Cause::Malformed),
+                Some(ip) if port == 0 => nat.arriving(now, ip, ahead, outside.contains(&paint)),
+                Some(ip) => nat.leaving(now, ip, ahead),
+            };
+            if let Outcome::Watched(number) = decided {
+                watched::edit(&mut nat, now, number, usize::from(port == 0), packet);
+            }
+            *outcome = Some(decided);
+        }
+    }
+
     /// Packets that leave by an inside link: most came from elsewhere.
-    fn leave_inside(&self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
-        if batch.iter().any(|packet| packet.anno_u32(anno::SEQUENCE) != 0) {
-            let nat = self.lock();
+    fn leave_inside(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
+        if batch.iter().any(|packet| packet.anno_u32(anno::SEQUENCE) != 0)
+            && let Some(reader) = &mut self.reader
+        {
+            let nat = reader.read();
             for packet in batch.iter_mut() {
                 Translator::inward(&nat, packet);
             }
@@ -400,12 +465,18 @@ impl Element for Translator {
     }
 
     fn initialize(&mut self, _: &mut InitCx<'_>) -> Result<(), String> {
+        if self.is_further {
+            self.reader = Some(self.nat().reader());
+            return Ok(());
+        }
         let policy = self.policy.take().ok_or("the statements could not be read")?;
         let mut nat = Nat::new(policy, &self.own, RandomState::new().hash_one(0));
         nat.split_hairpins(self.inward < self.ninputs);
         self.reserved.iter().for_each(|range| nat.reserve_own(*range));
         let _ = self.link.outside.set(self.outside.clone());
-        let is_first = self.link.nat.set(Arc::new(AdaptiveLock::new(nat))).is_ok();
+        let nat = ReadMostly::new(nat);
+        self.reader = Some(nat.reader());
+        let is_first = self.link.nat.set(nat).is_ok();
         is_first.then_some(()).ok_or_else(|| "it is there already".to_owned())
     }
 
@@ -413,35 +484,33 @@ impl Element for Translator {
         if port >= self.inward {
             return self.leave_inside(cx, port, batch);
         }
-        let now = cx.now();
-        let shared = Arc::clone(self.nat());
-        let mut nat = shared.lock();
-        // More than new sessions can make.
-        nat.reap(now, 2 * batch.len() + 8);
-        let packets = batch.iter().map(|packet| packet.network().unwrap_or_default());
-        nat.look_ahead(packets, port > 0, &mut self.ahead);
+        self.decide(cx.now(), port, &mut batch);
         let mut runs = Runs::default();
         for (n, mut packet) in batch.drain(..).enumerate() {
-            let (ahead, paint) = (&self.ahead[n], packet.paint());
-            let is_translated = port > 0 && packet.anno_u32(anno::SEQUENCE) == TRANSLATED;
-            if is_translated {
-                packet.set_anno_u32(anno::SEQUENCE, 0);
-            }
-            let outcome = match packet.network_mut() {
-                None => Outcome::Drop(Cause::Malformed),
-                Some(ip) if port == 0 => nat.arriving(now, ip, ahead, self.outside.contains(&paint)),
-                Some(_) if is_translated => Outcome::Unchanged,
-                Some(ip) => nat.leaving(now, ip, ahead),
-            };
-            if let Outcome::Watched(number) = outcome {
-                watched::edit(&mut nat, now, number, usize::from(port == 0), &mut packet);
-            }
+            let outcome = self.outcomes[n].unwrap_or(Outcome::Drop(Cause::NoMapping));
             match self.route(outcome, port, &mut packet) {
                 Ok(output) => runs.push(cx, output, packet),
                 Err(reason) => cx.drop(reason, packet),
             }
         }
         runs.finish(cx);
+    }
+}
+
+impl SharedState for Translator {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(Translator {
+            file: self.file.clone(),
+            own: self.own.clone(),
+            outside: self.outside.clone(),
+            reserved: self.reserved.clone(),
+            link: Arc::clone(&self.link),
+            is_further: true,
+            ninputs: self.ninputs,
+            noutputs: self.noutputs,
+            inward: self.inward,
+            ..Translator::default()
+        }))
     }
 }
 
@@ -453,7 +522,10 @@ impl Provide for Translator {
 
 impl Statistics for Translator {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        if let Some(nat) = self.link.nat().and_then(|nat| nat.try_lock()) {
+        if self.is_further {
+            return;
+        }
+        if let Some(nat) = self.link.nat().and_then(ReadMostly::try_write) {
             put(&stats::TABLE_ENTRIES, nat.len() as u64);
             put(&stats::TABLE_CAPACITY, nat.policy().sessions as u64);
         }
@@ -462,7 +534,7 @@ impl Statistics for Translator {
 
 impl LongHandlers for Translator {
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
-        let (nat, now, param) = (Arc::clone(self.nat()), cx.now(), param.to_owned());
+        let (nat, now, param) = (self.nat().clone(), cx.now(), param.to_owned());
         match name {
             "sessions" => Some(Box::new(move || Ok(some(&nat, place("sessions", &param)?, now)))),
             "statements" => Some(Box::new(move || Ok(statements(&nat, now)))),
@@ -474,7 +546,7 @@ impl LongHandlers for Translator {
     fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
         match name {
             "end" => {
-                let (nat, value) = (Arc::clone(self.nat()), value.to_owned());
+                let (nat, value) = (self.nat().clone(), value.to_owned());
                 Some(Box::new(move || end_those(&nat, &value).map(|()| None)))
             }
             "load" => {
@@ -488,8 +560,8 @@ impl LongHandlers for Translator {
 
 impl Rehearsal for Translator {
     fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, mut packet: Packet) -> Rehearsed {
-        let shared = Arc::clone(self.nat());
-        let mut nat = shared.lock();
+        let shared = self.nat().clone();
+        let mut nat = shared.write();
         let from_outside = self.outside.contains(&packet.paint());
         let before = packet.network().unwrap_or_default().to_vec();
         let is_translated = port > 0 && packet.anno_u32(anno::SEQUENCE) == TRANSLATED;
@@ -511,15 +583,16 @@ impl Rehearsal for Translator {
 
 impl Locking for Translator {
     fn locks(&self) -> Vec<LockUse> {
-        let why = "every packet may begin a session, and writes when it was last used";
-        vec![LockUse::new(How::Adaptive, SESSIONS, When::EachBatch, why)]
+        let why = "new sessions, changes of their state and their ends; packets of known sessions pass side by side";
+        vec![LockUse::new(How::Adaptive, SESSIONS, When::Exceptions, why)]
     }
 }
 
 impl HotSwap for Translator {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Translator>(old) else { return false };
-        if !Arc::ptr_eq(self.nat(), old.nat()) {
+        // Further instances share what the first one has taken.
+        if !self.nat().is(old.nat()) && !old.link.is_taken.swap(true, Ordering::Relaxed) {
             let mut mine = self.lock();
             let mut theirs = old.lock();
             let (policy, own) = (Arc::clone(mine.policy()), self.own.clone());

@@ -156,7 +156,7 @@ fn receiver_quoted(ip: &[u8], header: &Header) -> Option<u128> {
 
 impl Nat64 {
     fn prefix(&self) -> Option<Prefix64> {
-        self.link.nat()?.lock().prefix()
+        self.link.nat()?.write().prefix()
     }
 
     /// An IPv6 packet: where it goes, or why it is dropped. `tries`: it is a copy, and is forgotten.
@@ -255,7 +255,7 @@ impl Nat64 {
         let Some(shared) = self.link.nat().cloned() else {
             return cx.drop_batch(Reason::NoMapping, batch);
         };
-        let mut nat = shared.lock();
+        let mut nat = shared.write();
         if !tries {
             nat.reap(cx.now(), 2 * batch.len() + 8);
         }

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use tables::flow::{Flow, FlowId, FlowKey, NEVER};
+use tables::flow::{Flow, FlowId, FlowKey, FlowTable, NEVER};
 
 use super::lives::session_event;
 use super::subscribers::{Grant, port_event};
-use super::{Entry, Mapping, Nat, mapping_keys};
+use super::{Entry, Mapping, NO_MAPPING, Nat, mapping_keys};
 use crate::journal::{Change, Log, What};
 use crate::policy::Policy;
 use crate::ports::Kind;
@@ -76,6 +76,9 @@ impl Nat {
                     let forward = FlowKey { src, ..flow.forward };
                     self.go_on(forward, outside, account, *flow.value, flow.expires_ns)
                 });
+                if let Some(new) = goes_on {
+                    self.tally.carry(Nat::number(new), &other.tally, Nat::number(id));
+                }
                 let streams = other.streams.get(&Nat::number(id)).cloned();
                 if let Some((id, streams)) = goes_on.zip(streams) {
                     self.streams.insert(Nat::number(id), streams);
@@ -105,7 +108,7 @@ impl Nat {
     ) -> Option<FlowId> {
         let inside = (forward.src, forward.sport);
         let target = self.forwards.get(&(forward.proto, outside.0, outside.1));
-        let is_of_forward = entry.mapping.is_none() && target.is_some_and(|target| *target == inside);
+        let is_of_forward = entry.mapping == NO_MAPPING && target.is_some_and(|target| *target == inside);
         let has_room = entry.counts || self.of_forwards < self.sessions.capacity().div_ceil(2);
         if self.sessions.len() >= self.sessions.capacity() || !has_room {
             return None;
@@ -119,8 +122,9 @@ impl Nat {
         let reply = FlowKey { dst: outside.0, dport: outside.1, zone: super::OUTSIDE, ..forward.reversed() };
         // Text that has changed stays so, even if no more is to change.
         let is_watched = entry.is_watched || self.is_watched(&forward);
-        let made =
-            self.sessions.insert(forward, reply, Entry { mapping, counts, is_watched, ..entry }, expires_ns);
+        let number = mapping.map_or(NO_MAPPING, FlowTable::<Mapping>::number);
+        let entry = Entry { mapping: number, counts, is_watched, ..entry };
+        let made = self.sessions.insert(forward, reply, entry, expires_ns);
         let Ok(id) = made else {
             mapping.into_iter().for_each(|mapping| self.leave_mapping(mapping, false));
             self.subscribers.forget_idle(inside.0);

@@ -22,13 +22,7 @@ impl Nat {
     }
 
     /// An error from outside, about a packet that has left.
-    pub(super) fn error_inward(
-        &mut self,
-        now_ns: u64,
-        ip: &mut [u8],
-        view: &View,
-        quoted: &Quoted,
-    ) -> Outcome {
+    pub(super) fn error_inward(&self, now_ns: u64, ip: &mut [u8], view: &View, quoted: &Quoted) -> Outcome {
         let inside = match self.session(now_ns, &answer(quoted, OUTSIDE), Direction::Reply) {
             Some(flow) => Some((flow.forward.src, Some(flow.forward.sport))),
             None => self.policy.static_inside(quoted.source).map(|inside| (inside, None)),
@@ -42,13 +36,7 @@ impl Nat {
     }
 
     /// An error from inside, about a packet that has come in.
-    pub(super) fn error_outward(
-        &mut self,
-        now_ns: u64,
-        ip: &mut [u8],
-        view: &View,
-        quoted: &Quoted,
-    ) -> Outcome {
+    pub(super) fn error_outward(&self, now_ns: u64, ip: &mut [u8], view: &View, quoted: &Quoted) -> Outcome {
         let key = answer(quoted, INSIDE);
         let mapping = || {
             let (_, (address, port)) = self.mapping_from(key.proto, (key.src, key.sport))?;

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use tables::flow::{Flow, FlowKey, State};
+use tables::flow::{Flow, FlowId, FlowKey, State};
 
 use super::subscribers::Subscribers;
 use super::{Entry, INSIDE, Nat};
@@ -50,7 +50,7 @@ pub struct Subscriber {
     pub blocks: Vec<(u16, u16)>,
 }
 
-fn session(hosts: &Hosts, flow: &Flow<&Entry>) -> Session {
+fn session(hosts: &Hosts, flow: &Flow<&Entry>, (packets, bytes): ([u32; 2], [u64; 2])) -> Session {
     let Flow { forward, reply, expires_ns, value } = flow;
     Session {
         protocol: forward.proto,
@@ -58,8 +58,8 @@ fn session(hosts: &Hosts, flow: &Flow<&Entry>) -> Session {
         outside: (reply.dst.into(), reply.dport),
         peer: (forward.dst.into(), forward.dport),
         state: value.track.state(forward.proto),
-        packets: value.packets,
-        bytes: value.bytes,
+        packets,
+        bytes,
         began_ns: u64::from(value.began_s) * SECOND,
         expires_ns: *expires_ns,
     }
@@ -68,12 +68,16 @@ fn session(hosts: &Hosts, flow: &Flow<&Entry>) -> Session {
 impl Nat {
     /// Passes the sessions at up to `most` places from `from` on to `take`. Returns where to go on, or `None` at the end.
     pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Session)) -> Option<usize> {
-        self.sessions.some(from, most, |flow| take(session(&self.subscribers.hosts, &flow)))
+        self.sessions.some(from, most, |id, flow| take(self.listed(id, &flow)))
     }
 
     /// All sessions.
     pub fn sessions(&self) -> impl Iterator<Item = Session> + '_ {
-        self.sessions.iter().map(|(_, flow)| session(&self.subscribers.hosts, &flow))
+        self.sessions.iter().map(|(id, flow)| self.listed(id, &flow))
+    }
+
+    fn listed(&self, id: FlowId, flow: &Flow<&Entry>) -> Session {
+        session(&self.subscribers.hosts, flow, self.tally.of(Nat::number(id)))
     }
 
     /// All inside addresses that have sessions.

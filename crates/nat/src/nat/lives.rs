@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use tables::flow::{Flow, FlowId, FlowKey, NEVER};
+use tables::flow::{Flow, FlowId, FlowKey, FlowTable, NEVER};
 
 use super::subscribers::Grant;
-use super::{Cause, Entry, INSIDE, Mapping, Nat, OUTSIDE, SWEPT, key, mapping_keys};
+use super::{Cause, Entry, INSIDE, Mapping, NO_MAPPING, Nat, OUTSIDE, SWEPT, key, mapping_keys};
 use crate::hosts::Hosts;
 use crate::journal::{Change, Log, What};
 use crate::packet::View;
@@ -120,10 +120,12 @@ impl Nat {
         let track = Track::default();
         let began_s = (now_ns / SECOND) as u32;
         let is_watched = self.is_watched(&forward);
-        let entry = Entry { mapping, track, counts, is_watched, packets: [0; 2], bytes: [0; 2], began_s };
+        let number = mapping.map_or(NO_MAPPING, FlowTable::<Mapping>::number);
+        let entry = Entry { mapping: number, began_s, track, counts, is_watched };
         let idle = track.timeout(view.protocol, &self.policy.timeouts);
         // Two inside hosts may want the same: protocols without ports, and ports that are not translated.
         let id = self.sessions.insert(forward, reply, entry, now_ns + idle).map_err(|_| Cause::NoPort)?;
+        self.tally.begin(Nat::number(id), [0; 2], [0; 2]);
         self.count(&forward, mapping, counts);
         self.note_session(Change::Begins, &forward, outside);
         if let Some(made) = &mut self.rehearsed {
@@ -186,7 +188,7 @@ impl Nat {
         } else {
             self.of_forwards -= 1;
         }
-        if let Some(mapping) = value.mapping {
+        if let Some(mapping) = self.mappings.id(value.mapping) {
             if let Some(count) = self.peers.get_mut(&(mapping, forward.dst)) {
                 *count -= 1;
                 if *count == 0 {

@@ -114,6 +114,12 @@ impl Subscribers {
         }
     }
 
+    /// Whether a port that has waited is free at this time.
+    #[inline]
+    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+        self.waiting.front().is_some_and(|first| first.0 <= now_ns)
+    }
+
     /// Notes what happened, if that is noted.
     #[inline]
     pub(super) fn note(&mut self, level: Log, what: impl FnOnce(&Hosts) -> What) {

@@ -4,6 +4,7 @@
 mod hosts;
 mod outsiders;
 mod requirements;
+mod shared;
 mod six;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,10 +84,18 @@ fn go(nat: &mut Nat, now: u64, ip: &mut [u8], leaving: bool) -> Outcome {
     assert!((nat.len(), nat.mappings()) <= (sessions, mappings));
     nat.rng = rng;
     nat.look_ahead(std::iter::once(&before[..]), leaving, &mut ahead);
-    let outcome = match leaving {
-        true => nat.leaving(now, ip, &ahead[0]),
-        false => nat.arriving(now, ip, &ahead[0], from_outside),
+    let mut put_off = PutOff::default();
+    let shared = match leaving {
+        true => nat.leaving_shared(now, ip, &ahead[0], &mut put_off),
+        false => nat.arriving_shared(now, ip, &ahead[0], from_outside, &mut put_off),
     };
+    let outcome = shared.unwrap_or_else(|| {
+        assert_eq!(before, ip, "what is put off stays as it is");
+        match leaving {
+            true => nat.leaving(now, ip, &ahead[0]),
+            false => nat.arriving(now, ip, &ahead[0], from_outside),
+        }
+    });
     if rehearsed != Outcome::Drop(Cause::Full) {
         assert_eq!((rehearsed, &copy[..]), (outcome, &*ip));
     }

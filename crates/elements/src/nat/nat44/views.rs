@@ -9,7 +9,7 @@ use std::sync::Arc;
 use element::HandlerError;
 use element::clock::{Nanos, SECOND};
 use nat::{Nat, Session};
-use sync::lock::AdaptiveGuard;
+use sync::read_mostly::WriteGuard;
 
 use super::SharedNat;
 
@@ -21,16 +21,16 @@ const SLICES: usize = 32;
 const HOSTS: usize = 10_000;
 
 /// The translator, after sessions have ended whose time has come.
-pub(super) fn reaped(nat: &SharedNat, now: Nanos) -> AdaptiveGuard<'_, Nat> {
+pub(super) fn reaped(nat: &SharedNat, now: Nanos) -> WriteGuard<'_, Nat> {
     for _ in 0..SLICES {
-        let mut nat = nat.lock();
+        let mut nat = nat.write();
         let before = nat.len();
         nat.reap(now, LISTED);
         if nat.len() == before {
             return nat;
         }
     }
-    nat.lock()
+    nat.write()
 }
 
 /// A line for a session.
@@ -60,7 +60,7 @@ pub(super) fn some(nat: &SharedNat, mut from: usize, now: Nanos) -> String {
     let mut lines = String::new();
     for _ in 0..SLICES {
         let mut found = Vec::with_capacity(LISTED);
-        let next = nat.lock().some(from, LISTED, |session| found.push(session));
+        let next = nat.write().some(from, LISTED, |session| found.push(session));
         found.retain(|session| session.expires_ns > now);
         found.iter().for_each(|session| lines += &line(session, now));
         match next {
@@ -122,7 +122,7 @@ fn end(nat: &SharedNat, chosen: impl Fn(&Session) -> bool) {
     let mut from = Some(0);
     while let Some(at) = from {
         let mut found = Vec::new();
-        let mut nat = nat.lock();
+        let mut nat = nat.write();
         from = nat.some(at, LISTED, |session| found.push(session));
         for session in found.iter().filter(|session| chosen(session)) {
             nat.end(session.protocol, session.inside, session.peer);
@@ -153,7 +153,7 @@ pub(super) fn end_those(nat: &SharedNat, which: &str) -> Result<(), HandlerError
         }
         [protocol, inside, at, peer, to] => {
             let protocol = rulefile::names::protocol(protocol).ok_or_else(bad)?;
-            nat.lock().end(protocol, (address(inside)?, port(at)?), (four(peer)?, port(to)?));
+            nat.write().end(protocol, (address(inside)?, port(at)?), (four(peer)?, port(to)?));
         }
         _ => return Err(bad()),
     }
