@@ -4,6 +4,8 @@
 CARGO ?= cargo
 # Twice as many as cores: many tests wait most of the time.
 TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+# A whole build of tests takes 5 GB so, and 30 GB with debug information and what incremental builds keep. Who changes code uses cargo itself.
+LEAN = CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
 
 .PHONY: demo build test lint check needs golden bench peers docs
 
@@ -21,14 +23,14 @@ docs: ## the book, as HTML in target/book
 	$(CARGO) xtask book target/demo/junctor
 
 test: needs ## install what tests need, and run all tests
-	$(CARGO) nextest run --workspace --no-fail-fast --test-threads $(TEST_THREADS)
-	$(CARGO) test --workspace --doc --quiet
-	$(CARGO) xtask tidy
-	$(CARGO) xtask models
+	$(LEAN) $(CARGO) nextest run --workspace --no-fail-fast --test-threads $(TEST_THREADS)
+	$(LEAN) $(CARGO) test --workspace --doc --quiet
+	$(LEAN) $(CARGO) xtask tidy
+	$(LEAN) $(CARGO) xtask models
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(LEAN) $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 
 check: lint test ## what CI runs
 

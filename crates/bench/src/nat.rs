@@ -9,7 +9,7 @@
 //! 4. *Expiry.* All sessions but a tenth expire at once, while packets of that tenth go on.
 //! 5. *Set-up again*, in a table that has its memory already.
 //!
-//! [`table`] calls the translator itself. [`chain`] adds the elements around it. [`peer`] compares a whole gateway with nftables.
+//! [`table`] calls the translator itself, [`together`] by several workers at once. [`chain`] adds the elements around it. [`peer`] compares a whole gateway with nftables.
 //! [`flood`] is about one host that opens flows without end.
 
 mod chain;
@@ -17,6 +17,7 @@ pub mod flood;
 pub mod peer;
 mod shape;
 mod table;
+mod together;
 
 use serde_json::json;
 
@@ -52,8 +53,10 @@ pub struct Settings {
     pub packets: usize,
     /// Measured runs of each shape.
     pub runs: usize,
-    /// Length of a run through elements, in milliseconds.
+    /// Length of a run through elements, or of several workers, in milliseconds.
     pub run_ms: u64,
+    /// Cores of workers that are measured together, if there are several.
+    pub cores: Vec<usize>,
 }
 
 impl Settings {
@@ -103,6 +106,11 @@ pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     for shape in shapes.iter().filter(|shape| chain::suits(shape)) {
         results.push(chain::measure(args, shape)?);
     }
+    if args.cores.len() > 1 {
+        for shape in &shapes {
+            results.extend(together::measure(args, shape)?);
+        }
+    }
     let conditions = json!({
         "ports": args.ports, "protocol": args.protocol.name(), "allocation": args.allocation.name(),
         "burst": args.burst, "packets": args.packets, "bytes": shape::FRAME,
@@ -125,6 +133,7 @@ mod tests {
             packets: 4096,
             runs: 2,
             run_ms: 5,
+            cores: Vec::new(),
         }
     }
 
@@ -145,6 +154,22 @@ mod tests {
             // On a table so small memory need not grow.
             let measured = found.results.iter().filter(|one| !one.name.contains("bytes_per_session"));
             assert!(measured.clone().all(|one| one.median() >= 0.0 && !one.runs.is_empty()));
+        }
+    }
+
+    #[test]
+    fn several_workers_are_measured_together() {
+        let cores: Vec<usize> =
+            core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect();
+        if cores.len() < 2 {
+            println!("skipped: one core");
+            return;
+        }
+        let found =
+            measure(&Settings { cores: cores[..2].to_vec(), runs: 1, ..settings() }).expect("figures");
+        for name in ["mpps_1", "scaling_2.apart", "scaling_2.across", "setup_scaling_2"] {
+            let name = format!("nat.{name}.504");
+            assert!(found.results.iter().any(|one| one.name == name && one.median() > 0.0), "{name}");
         }
     }
 

@@ -483,12 +483,7 @@ impl<V, K: Key> FlowTable<V, K> {
 
     /// Passes the flows of up to `most` records to `take`, from record number `from` on. Returns where to go on, or `None` at the end. So
     /// a holder of a lock can let go of it now and then; what comes or goes meanwhile may be passed or not.
-    pub fn some(
-        &self,
-        from: usize,
-        most: usize,
-        mut take: impl FnMut(FlowId, Flow<&V, K>),
-    ) -> Option<usize> {
+    pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(FlowId, Flow<&V, K>)) -> Option<usize> {
         let next = from.saturating_add(most).min(self.records.len());
         for (at, record) in self.records.get(from..next)?.iter().enumerate() {
             if let Some(flow) = record.flow() {

@@ -161,6 +161,7 @@ mod tests {
             packets: 1,
             runs: 1,
             run_ms: 50,
+            cores: Vec::new(),
         };
         match measure(&args, &mut |_| {}) {
             Ok(found) => {
@@ -183,6 +184,7 @@ mod tests {
             packets: 1,
             runs: 1,
             run_ms: 50,
+            cores: Vec::new(),
         };
         let why = measure(&args, &mut |_| {}).expect_err("TCP").to_string();
         assert!(why.contains("--protocol"), "{why}");

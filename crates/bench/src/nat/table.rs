@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The translator itself, called as its elements call it: `reap`, `look_ahead`, then packet by packet.
+//! The translator itself, called as its element calls it: packets of known sessions with a shared reference, then the others with an exclusive one.
 //!
 //! Packets are written in pieces of a few thousand, and only what the translator does to a piece is timed. So its time has no
 //! clock in it, and packets are in the cache as after a device. What comes out is compared with what was expected, untimed.
@@ -7,9 +7,10 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use ::nat::{Ahead, Nat, Outcome};
+use ::nat::{Ahead, Nat, Outcome, PutOff};
 use fastrand::Rng;
 use report::measure::Measured;
+use sync::read_mostly::{ReadMostly, Reader};
 
 use super::Settings;
 use super::shape::{Bytes, Ends, LENGTH, Protocol, Shape, Step, ends_of, is_sound};
@@ -17,10 +18,12 @@ use crate::Error;
 use crate::fib::thread_seconds;
 
 /// Packets that are written before they are translated: 94 kB.
-const PIECE: usize = 2048;
+pub(super) const PIECE: usize = 2048;
 /// The virtual clock's step for each batch: a table of all shapes is filled in less than a second.
-const STEP_NS: u64 = 100;
+pub(super) const STEP_NS: u64 = 100;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Sessions of a table that is filled within a second live so much longer than they may be idle, and less.
+const SURELY_NS: u64 = 3 * SECOND_NS;
 /// For how long a port is nobody else's after a session's end, and more.
 const PORTS_WAIT_NS: u64 = 200 * SECOND_NS;
 /// Of so many sessions one goes on while all others expire.
@@ -114,29 +117,39 @@ fn run(args: &Settings, shape: &Shape, seed: u64) -> Result<Run, Error> {
 }
 
 /// A translator with its traffic.
-struct Trial<'a> {
+pub(super) struct Trial<'a> {
     shape: &'a Shape,
-    nat: Nat,
-    now_ns: u64,
+    nat: ReadMostly<Nat>,
+    reader: Reader<Nat>,
+    pub(super) now_ns: u64,
     /// When the last set-up began.
     began_ns: u64,
     burst: usize,
-    rng: Rng,
+    pub(super) rng: Rng,
     /// By session: its outside address and port.
     outside: Vec<(u32, u16)>,
-    packets: Vec<Bytes>,
+    pub(super) packets: Vec<Bytes>,
     /// The sessions of the packets.
-    sessions: Vec<usize>,
+    pub(super) sessions: Vec<usize>,
+    decided: Decided,
+}
+
+/// Packets of a batch that are being decided on: room for those of the next.
+#[derive(Default)]
+pub(super) struct Decided {
     ahead: Vec<Ahead>,
+    outcomes: Vec<Option<Outcome>>,
 }
 
 impl<'a> Trial<'a> {
-    fn new(args: &Settings, shape: &'a Shape, seed: u64) -> Result<Trial<'a>, Error> {
+    pub(super) fn new(args: &Settings, shape: &'a Shape, seed: u64) -> Result<Trial<'a>, Error> {
         let reading = ::nat::read("bench", &shape.statements().join("\n"));
         let policy = reading.policy.ok_or_else(|| Error::configuration(reading.diagnostics))?;
+        let nat = ReadMostly::new(Nat::new(Arc::new(policy), &[], seed));
         Ok(Trial {
             shape,
-            nat: Nat::new(Arc::new(policy), &[], seed),
+            reader: nat.reader(),
+            nat,
             now_ns: SECOND_NS,
             began_ns: SECOND_NS,
             burst: args.burst,
@@ -144,13 +157,23 @@ impl<'a> Trial<'a> {
             outside: vec![(0, 0); shape.sessions()],
             packets: vec![[0; LENGTH]; PIECE],
             sessions: Vec::with_capacity(PIECE),
-            ahead: Vec::with_capacity(args.burst),
+            decided: Decided::default(),
         })
+    }
+
+    pub(super) fn shape(&self) -> &'a Shape {
+        self.shape
+    }
+
+    /// The sessions, for another worker.
+    pub(super) fn reader(&self) -> Reader<Nat> {
+        self.nat.reader()
     }
 
     /// The time that sessions may be idle after ramp-up.
     fn idle_ns(&self) -> u64 {
-        let timeouts = &self.nat.policy().timeouts;
+        let nat = self.nat.write();
+        let timeouts = &nat.policy().timeouts;
         if self.shape.protocol == Protocol::Tcp { timeouts.tcp } else { timeouts.udp }
     }
 
@@ -162,7 +185,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Writes a packet for each of the sessions; `leaves` says for each batch which way it goes.
-    fn write(&mut self, step: Step, leaves: impl Fn(usize) -> bool) {
+    pub(super) fn write(&mut self, step: Step, leaves: impl Fn(usize) -> bool) {
         for at in 0..self.sessions.len() {
             let session = self.sessions[at];
             let [ends, _] = self.ends(session, leaves(at / self.burst));
@@ -176,7 +199,7 @@ impl<'a> Trial<'a> {
         let mut translated = 0;
         let since = thread_seconds();
         for (number, batch) in self.packets[..count].chunks_mut(self.burst).enumerate() {
-            translated += translate(&mut self.nat, self.now_ns, batch, leaves(number), &mut self.ahead);
+            translated += translate(&mut self.reader, self.now_ns, batch, leaves(number), &mut self.decided);
             self.now_ns += STEP_NS;
         }
         let seconds = thread_seconds() - since;
@@ -206,7 +229,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Begins all sessions, in pieces of so many; returns seconds for all, and for the longest piece.
-    fn set_up(&mut self, piece: usize) -> Result<(f64, f64), Error> {
+    pub(super) fn set_up(&mut self, piece: usize) -> Result<(f64, f64), Error> {
         self.began_ns = self.now_ns;
         let (mut seconds, mut longest) = (0.0, 0.0f64);
         for first in (0..self.shape.sessions()).step_by(piece) {
@@ -219,14 +242,14 @@ impl<'a> Trial<'a> {
             }
             self.check(|_| true)?;
         }
-        match self.nat.len() {
+        match self.nat.write().len() {
             count if count == self.shape.sessions() => Ok((seconds, longest)),
             count => Err(Error::nothing(format!("{count} sessions in place of {}", self.shape.sessions()))),
         }
     }
 
     /// Has both sides agree on all sessions.
-    fn ramp_up(&mut self) -> Result<(), Error> {
+    pub(super) fn ramp_up(&mut self) -> Result<(), Error> {
         let steps: &[(Step, bool)] = match self.shape.protocol {
             Protocol::Udp => &[(Step::Answer, false)],
             Protocol::Tcp => &[(Step::Answer, false), (Step::Later, true)],
@@ -273,15 +296,18 @@ impl<'a> Trial<'a> {
         for number in 0..QUIET {
             quiet += self.one_batch(lasting, number)? - clock;
         }
-        let (before, quiet) = (self.nat.len(), quiet / QUIET as f64);
-        self.now_ns = self.began_ns + self.idle_ns() + SECOND_NS;
+        let (before, quiet) = (self.nat.write().len(), quiet / QUIET as f64);
+        self.now_ns = self.began_ns + self.idle_ns() + SURELY_NS;
         let (mut sum, mut max, mut batches) = (0.0, 0.0f64, 0);
-        while self.nat.len() > lasting {
+        while self.nat.write().len() > lasting {
             let took = self.one_batch(lasting, batches)? - clock;
             (sum, max, batches) = (sum + took, max.max(took), batches + 1);
             // Each batch looks at more entries than it has packets, so this is a table that does not end.
             if batches > self.shape.sessions() {
-                return Err(Error::nothing(format!("{} sessions do not expire", self.nat.len() - lasting)));
+                return Err(Error::nothing(format!(
+                    "{} sessions do not expire",
+                    self.nat.write().len() - lasting
+                )));
             }
         }
         let (count, ended) = (batches.max(1) as f64, (before - lasting).max(1) as f64);
@@ -308,32 +334,54 @@ impl<'a> Trial<'a> {
 
     /// Ends all sessions, and waits on the virtual clock until their ports are free.
     fn reset(&mut self) -> Result<(), Error> {
-        self.now_ns += self.idle_ns() + SECOND_NS;
-        self.nat.reap(self.now_ns, usize::MAX);
-        if !self.nat.is_empty() {
-            return Err(Error::nothing(format!("{} sessions do not expire", self.nat.len())));
+        self.now_ns += self.idle_ns() + SURELY_NS;
+        let mut nat = self.nat.write();
+        nat.reap(self.now_ns, usize::MAX);
+        if !nat.is_empty() {
+            return Err(Error::nothing(format!("{} sessions do not expire", nat.len())));
         }
         self.now_ns += PORTS_WAIT_NS;
         // Each call frees a few dozen ports.
-        (0..self.shape.sessions().div_ceil(16)).for_each(|_| self.nat.reap(self.now_ns, 0));
+        (0..self.shape.sessions().div_ceil(16)).for_each(|_| nat.reap(self.now_ns, 0));
         Ok(())
     }
 }
 
 /// Translates a batch as the element does; returns how many packets were translated.
 #[inline(never)]
-fn translate(nat: &mut Nat, now_ns: u64, batch: &mut [Bytes], leaves: bool, ahead: &mut Vec<Ahead>) -> usize {
-    nat.reap(now_ns, 2 * batch.len() + 8);
-    nat.look_ahead(batch.iter().map(|packet| &packet[..]), leaves, ahead);
-    let mut translated = 0;
-    for (packet, ahead) in batch.iter_mut().zip(&*ahead) {
-        let outcome = match leaves {
-            true => nat.leaving(now_ns, packet, ahead),
-            false => nat.arriving(now_ns, packet, ahead, true),
-        };
-        translated += usize::from(outcome == Outcome::Translated);
+pub(super) fn translate(
+    reader: &mut Reader<Nat>,
+    now_ns: u64,
+    batch: &mut [Bytes],
+    leaves: bool,
+    decided: &mut Decided,
+) -> usize {
+    let Decided { ahead, outcomes } = decided;
+    let most = 2 * batch.len() + 8;
+    if reader.read().is_due(now_ns) {
+        reader.lock().write().reap(now_ns, most);
     }
-    black_box(translated)
+    outcomes.clear();
+    {
+        let nat = reader.read();
+        nat.look_ahead(batch.iter().map(|packet| &packet[..]), leaves, ahead);
+        let mut put_off = PutOff::default();
+        outcomes.extend(batch.iter_mut().zip(&*ahead).map(|(packet, ahead)| match leaves {
+            true => nat.leaving_shared(now_ns, packet, ahead, &mut put_off),
+            false => nat.arriving_shared(now_ns, packet, ahead, true, &mut put_off),
+        }));
+    }
+    if outcomes.iter().any(Option::is_none) {
+        let mut nat = reader.lock().write();
+        nat.reap(now_ns, most);
+        for ((packet, ahead), outcome) in batch.iter_mut().zip(&*ahead).zip(&mut *outcomes) {
+            outcome.get_or_insert_with(|| match leaves {
+                true => nat.leaving(now_ns, packet, ahead),
+                false => nat.arriving(now_ns, packet, ahead, true),
+            });
+        }
+    }
+    black_box(outcomes.iter().filter(|outcome| **outcome == Some(Outcome::Translated)).count())
 }
 
 /// What reading the clock twice takes.

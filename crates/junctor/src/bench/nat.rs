@@ -18,6 +18,9 @@ use crate::stands_for::stands_for;
   nat.expiry.batch_us    a batch while nine of ten sessions expire at once: the mean; .batch_us_max the worst, .quiet_us before
   nat.expiry.ns_per_session  what the end of a session takes
   nat.chain_ns_per_packet    the same as nat.ns_per_packet in a chain of elements, in one direction, up to 65536 sessions
+With --workers N, N workers with one table, compared with one worker alone:
+  nat.scaling_N.apart    each has sessions of its own; .across: all have the same ones, each in one direction
+  nat.setup_scaling_N    new sessions
 With --peer, on virtual cables (names begin with nat.peer.):
   setup_per_s.WHO, pps.WHO     new sessions and forwarded packets a second of 'junctor' and 'nftables'; next to setup_sent_per_s
                                and sent_pps, which were sent
@@ -57,6 +60,9 @@ pub(super) struct Nat {
     /// Length of a run through elements or cables, in milliseconds [default: 200, with --peer 2000, with --flood 500].
     #[arg(long, value_name = "MS")]
     run_ms: Option<u64>,
+    /// Measure also several workers with one table, each on a core: a number, or cores as in '2,3'.
+    #[arg(long, value_name = "CORES", conflicts_with_all = ["peer", "flood"])]
+    workers: Option<String>,
     /// Compare a whole gateway with nftables, in network namespaces on virtual cables. Needs root.
     #[arg(long)]
     peer: bool,
@@ -115,6 +121,7 @@ impl From<Nat> for nat::Settings {
             packets: args.packets,
             runs: args.runs,
             run_ms: args.run_ms.unwrap_or(if args.peer { 2000 } else { 200 }),
+            cores: Vec::new(),
         }
     }
 }
@@ -133,8 +140,26 @@ impl Nat {
         match (self.flood, self.peer) {
             (true, _) => measured("bench nat --flood", json, self, flood::measure),
             (false, true) => show("bench nat --peer", self.compared(), json),
-            (false, false) => measured("bench nat", json, self, nat::measure),
+            (false, false) => show("bench nat", self.alone(), json),
         }
+    }
+
+    /// The translator alone, perhaps with several workers.
+    fn alone(self) -> Result<bench::Findings, Failure> {
+        let cores = match &self.workers {
+            None => Vec::new(),
+            Some(words) => match conf::cores::parse(words).map_err(Failure::usage)? {
+                (n, cores) if n > 1 && cores.len() >= n => cores[..n].to_vec(),
+                (_, cores) => {
+                    let have = cores.len();
+                    let why = format!(
+                        "--workers {words}: give 2 workers or more, and a core for each; there are {have}"
+                    );
+                    return Err(Failure::usage(why));
+                }
+            },
+        };
+        nat::measure(&nat::Settings { cores, ..self.into() })
     }
 
     fn compared(self) -> Result<bench::Findings, Failure> {
