@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU32;
 
 use crate::policy::Policy;
 
@@ -30,7 +31,12 @@ struct Host {
     network: u32,
     /// Sessions; and one more for a host of a statement, which stays.
     uses: u32,
+    /// Tells it from the others that have had its address.
+    mark: Mark,
 }
+
+/// Tells hosts from each other that have the same address one after the other. A packet between two elements goes by it to the host that it was for, or to none.
+pub type Mark = NonZeroU32;
 
 #[derive(Clone, Copy, Debug)]
 struct Network {
@@ -89,6 +95,8 @@ pub(crate) struct Hosts {
     hosts: Numbered<Host>,
     by_bits: HashMap<u64, u32>,
     networks: Numbered<Network>,
+    /// Hosts that have been entered.
+    entered: u32,
 }
 
 /// The place of the host that an address stands for.
@@ -123,7 +131,8 @@ impl Hosts {
                 new
             }
         };
-        let Some(at) = self.hosts.add(Host { address, network, uses: 0 }, NETWORKS - 1) else {
+        let mark = self.next_mark();
+        let Some(at) = self.hosts.add(Host { address, network, uses: 0, mark }, NETWORKS - 1) else {
             self.forget_network(network);
             return None;
         };
@@ -132,6 +141,29 @@ impl Hosts {
         }
         self.by_address.insert(address, at);
         Some(at + 1)
+    }
+
+    /// A mark that no host has; after four billion they begin again.
+    fn next_mark(&mut self) -> Mark {
+        self.entered = self.entered.wrapping_add(1);
+        Mark::new(self.entered).unwrap_or(Mark::MIN)
+    }
+
+    /// The mark of the host that an address stands for.
+    #[inline]
+    pub(crate) fn mark(&self, stand_in: u32) -> Option<Mark> {
+        self.hosts.get(place(stand_in)?).map(|host| host.mark)
+    }
+
+    /// These take the place of others: hosts that both know keep their marks, and no other one has a mark of theirs.
+    pub(crate) fn follow(&mut self, others: &Hosts) {
+        self.entered = others.entered;
+        for at in 0..self.hosts.all.len() {
+            let Some(address) = self.hosts.get(at as u32).map(|host| host.address) else { continue };
+            let known = others.number(address).and_then(|one| others.mark(one));
+            let mark = known.unwrap_or_else(|| self.next_mark());
+            self.hosts.get_mut(at as u32).into_iter().for_each(|host| host.mark = mark);
+        }
     }
 
     /// The address that stands for a host that is known.
@@ -261,6 +293,28 @@ mod tests {
         let v4 = u32::from(Ipv4Addr::new(10, 0, 0, 1));
         hosts.count(v4, -1);
         assert_eq!((hosts.subscriber(v4), hosts.name(v4).to_string()), (v4, "10.0.0.1".to_owned()));
+    }
+
+    #[test]
+    fn marks_tell_hosts_from_each_other() {
+        let mut hosts = Hosts::default();
+        let one = hosts.enter(NET | 1, None).unwrap();
+        let first = hosts.mark(one);
+        // Another host has its address: it has another mark.
+        hosts.forget_idle(one);
+        assert_eq!((hosts.mark(one), hosts.enter(NET | 2, None)), (None, Some(one)));
+        assert!(hosts.mark(one).is_some() && hosts.mark(one) != first);
+        // Others with other addresses for the same hosts.
+        let other = hosts.enter(NET | 3, None).unwrap();
+        let mut next = Hosts::default();
+        let numbers = [4, 3, 2].map(|n| next.enter(NET | n, None).unwrap());
+        next.follow(&hosts);
+        let marks = numbers.map(|number| next.mark(number));
+        assert_eq!([marks[1], marks[2]], [hosts.mark(other), hosts.mark(one)]);
+        assert!([hosts.mark(other), hosts.mark(one), first].iter().all(|mark| *mark != marks[0]));
+        hosts.entered = u32::MAX;
+        let last = hosts.enter(NET | 9, None).unwrap();
+        assert_eq!(hosts.mark(last), Some(Mark::MIN));
     }
 
     proptest! {

@@ -30,12 +30,13 @@ pub mod policy;
 mod ports;
 mod prefix;
 mod read;
+pub mod sip;
 pub mod stream;
 mod track;
 
-pub use hosts::is_stand_in;
+pub use hosts::{Mark, is_stand_in};
 pub use journal::{Change, Event, Lack, Log, What, subscriber_text};
-pub use nat::{Ahead, AlgCounts, Cause, Nat, Outcome, PutOff, Session, Subscriber};
+pub use nat::{Ahead, AlgCounts, Cause, Edit, Nat, Outcome, PutOff, Session, Subscriber};
 pub use packet::Unseen;
 pub use prefix::Prefix64;
 pub use read::{Reading, read, read_file};

@@ -7,7 +7,7 @@
 //! A *mapping* gives an inside address and port the same outside address and port towards everyone (RFC 4787, REQ-1). It lives as long as
 //! one of its sessions.
 //!
-//! **Outsiders make no state but by forwards.** What comes to a mapping from an address that its owner has not sent to passes by the mapping alone, if the filter lets it.
+//! **Outsiders make no state but by forwards**, and by connections to `static` hosts whose text is looked at, which count as those of forwards. What comes to a mapping from an address that its owner has not sent to passes by the mapping alone, if the filter lets it.
 //! A session begins when the inside answers. Forwards have half of the sessions at most, and those of them that nobody has agreed on give way first.
 //!
 //! **Several may use it at a time.** A packet that changes nothing but counters and the time of its session needs a shared reference alone
@@ -21,9 +21,11 @@ mod alg;
 mod errors;
 mod explain;
 mod hairpins;
+mod held;
 mod listing;
 mod lives;
 mod shared;
+mod sip;
 mod six;
 mod subscribers;
 mod tally;
@@ -44,6 +46,7 @@ use crate::track::Track;
 pub use alg::AlgCounts;
 pub use listing::{Session, Subscriber};
 pub use shared::PutOff;
+pub use sip::Edit;
 use subscribers::Subscribers;
 use tally::Tally;
 
@@ -153,6 +156,8 @@ pub struct Nat {
     /// The session by which a server waits for the client of a connection of FTP, by that one's number.
     awaited: HashMap<u32, FlowId>,
     algs: AlgCounts,
+    /// How many ports of an inside host wait for a peer that may come from any of its ports.
+    expected: HashMap<u32, u32>,
     /// The keys of the session by which the last rehearsal has kept a source back.
     tried: Option<(FlowKey, FlowKey)>,
     /// Sessions that a rehearsal has made.
@@ -197,11 +202,13 @@ impl Nat {
             streams: HashMap::new(),
             awaited: HashMap::new(),
             algs: AlgCounts::default(),
+            expected: HashMap::new(),
             tried: None,
             rehearsed: None,
             policy,
         };
         nat.subscribers.log = nat.policy.log;
+        nat.subscribers.hold_ns = nat.policy.timeouts.hold;
         nat.subscribers.hosts = Hosts::new(&nat.policy);
         nat.reserve();
         nat
@@ -482,6 +489,9 @@ impl Nat {
             return Some(Outcome::Unchanged);
         }
         if let Some(outside) = self.policy.static_outside(view.source) {
+            if self.has_text(&key(view, INSIDE)) {
+                return None;
+            }
             rewrite_address(ip, view, End::Source, outside);
             return Some(Outcome::Translated);
         }
@@ -495,6 +505,13 @@ impl Nat {
     fn leaving_unknown(&mut self, now_ns: u64, ip: &mut [u8], view: &View) -> Outcome {
         if let Some(outcome) = self.leaving_alone(now_ns, ip, view) {
             return outcome;
+        }
+        if let Some(outside) = self.policy.static_outside(view.source) {
+            if let Some(id) = self.begin_static(now_ns, view, key(view, INSIDE), outside) {
+                return self.known(now_ns, ip, view, id, 0);
+            }
+            rewrite_address(ip, view, End::Source, outside);
+            return Outcome::Translated;
         }
         let [port, _] = view.ports();
         if let Some(outside) = self.forwarded.get(&(view.protocol, view.source, port)).copied() {
@@ -561,6 +578,17 @@ impl Nat {
         if let Some(outcome) = self.arriving_alone(now_ns, ip, view) {
             return outcome;
         }
+        if let Some(inside) = self.policy.static_inside(view.destination) {
+            let begun = match self.rehearsed {
+                Some(_) => None,
+                None => self.begin_static(now_ns, view, forward_of(view, inside), view.destination),
+            };
+            if let Some(id) = begun {
+                return self.known(now_ns, ip, view, id, 1);
+            }
+            rewrite_address(ip, view, End::Destination, inside);
+            return Outcome::Translated;
+        }
         let forward = (view.protocol, view.destination, view.ports()[1]);
         let Some(target) = self.forwards.get(&forward).copied() else {
             return Outcome::Drop(Cause::NoMapping);
@@ -581,6 +609,9 @@ impl Nat {
             return Some(self.error_inward(now_ns, ip, view, &quoted));
         }
         if let Some(inside) = self.policy.static_inside(view.destination) {
+            if self.has_text(&forward_of(view, inside)) {
+                return None;
+            }
             rewrite_address(ip, view, End::Destination, inside);
             return Some(Outcome::Translated);
         }
@@ -635,6 +666,11 @@ impl Nat {
             Filter::AddressAndPortDependent => self.is_expected(view.protocol, inside, view.source),
         }
     }
+}
+
+/// The key that a packet from outside has inside, where its destination alone is another one.
+fn forward_of(view: &View, inside: u32) -> FlowKey {
+    FlowKey { src: inside, zone: INSIDE, ..key(view, OUTSIDE).reversed() }
 }
 
 /// The state after a packet of a side.

@@ -260,6 +260,8 @@ pub struct Timeouts {
     pub icmp: u64,
     /// Other protocols.
     pub other: u64,
+    /// How long a port that everyone could send to is nobody else's after its last session (RFC 6888, REQ-8).
+    pub hold: u64,
 }
 
 impl Default for Timeouts {
@@ -270,13 +272,14 @@ impl Default for Timeouts {
             udp: 300 * SECOND,
             icmp: 60 * SECOND,
             other: 600 * SECOND,
+            hold: 120 * SECOND,
         }
     }
 }
 
 impl Timeouts {
     /// The names of all times.
-    pub const NAMES: [&'static str; 5] = ["tcp", "tcp-transitory", "udp", "icmp", "other"];
+    pub const NAMES: [&'static str; 6] = ["tcp", "tcp-transitory", "udp", "icmp", "other", "hold"];
 
     /// The time of that name.
     pub fn named(&mut self, name: &str) -> Option<&mut u64> {
@@ -286,6 +289,7 @@ impl Timeouts {
             "udp" => &mut self.udp,
             "icmp" => &mut self.icmp,
             "other" => &mut self.other,
+            "hold" => &mut self.hold,
             _ => return None,
         })
     }
@@ -298,23 +302,26 @@ pub struct Algs {
     pub ftp: bool,
     /// TFTP (RFC 1350).
     pub tftp: bool,
+    /// SIP over UDP (RFC 3261).
+    pub sip: bool,
 }
 
 impl Default for Algs {
     fn default() -> Algs {
-        Algs { ftp: true, tftp: false }
+        Algs { ftp: true, tftp: false, sip: false }
     }
 }
 
 impl Algs {
     /// The names of all.
-    pub const NAMES: [&'static str; 2] = ["ftp", "tftp"];
+    pub const NAMES: [&'static str; 3] = ["ftp", "tftp", "sip"];
 
     /// Whether the one with this name is on.
     pub fn named(&mut self, name: &str) -> Option<&mut bool> {
         match name {
             "ftp" => Some(&mut self.ftp),
             "tftp" => Some(&mut self.tftp),
+            "sip" => Some(&mut self.sip),
             _ => None,
         }
     }

@@ -31,14 +31,25 @@ impl Bits {
             self.count = if is_used { self.count + 1 } else { self.count - 1 };
         }
     }
+
+    fn set_range(&mut self, range: (u16, u16), is_used: bool) {
+        for word in usize::from(range.0 >> 6)..=usize::from(range.1 >> 6) {
+            let (before, of) = (self.used[word], mask(word, range));
+            self.used[word] = if is_used { before | of } else { before & !of };
+            self.count = self.count + self.used[word].count_ones() - before.count_ones();
+        }
+    }
 }
 
 /// The ports of an address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PortSpace {
-    /// By [`Kind`].
-    bits: [Option<Bits>; 3],
+    /// By [`Kind`]; and the ports that are held for all protocols.
+    bits: [Option<Bits>; 4],
 }
+
+/// The place of ports that are held.
+const HELD: usize = 3;
 
 /// Protocols whose ports are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +81,17 @@ impl Kind {
     }
 }
 
+/// Which port is wanted, if it is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Any.
+    Any,
+    /// An even one, so that the next one is free, too: for RTP and its control packets (RFC 3550, 11).
+    Pair,
+    /// This one.
+    This(u16),
+}
+
 impl PortSpace {
     fn bits(&mut self, kind: Kind) -> &mut Bits {
         self.bits[kind as usize].get_or_insert_with(Bits::new)
@@ -90,24 +112,91 @@ impl PortSpace {
         self.bits(kind).set(port, false);
     }
 
-    /// How many ports are in use.
+    /// How many ports are in use, or held.
     pub(crate) fn used(&self, kind: Kind) -> u32 {
-        self.bits[kind as usize].as_ref().map_or(0, |bits| bits.count)
+        self.bits[kind as usize].as_ref().map_or(0, |bits| bits.count) + self.held()
+    }
+
+    /// How many ports are held.
+    pub(crate) fn held(&self) -> u32 {
+        self.bits[HELD].as_ref().map_or(0, |bits| bits.count)
+    }
+
+    /// Holds a range of ports, none of which is in use: they are given to nobody.
+    pub(crate) fn hold(&mut self, range: (u16, u16)) {
+        self.bits[HELD].get_or_insert_with(Bits::new).set_range(range, true);
+    }
+
+    /// Holds them no longer.
+    pub(crate) fn release(&mut self, range: (u16, u16)) {
+        self.bits[HELD].get_or_insert_with(Bits::new).set_range(range, false);
+        self.bits[HELD].take_if(|bits| bits.count == 0);
     }
 
     /// Takes a free port of a range, at random (RFC 6056; RFC 7857, 8: its parity does not matter).
     pub(crate) fn take_any(&mut self, kind: Kind, range: (u16, u16), rng: &mut Rng) -> Option<u16> {
-        let bits = self.bits(kind);
-        let port = find(bits, range, rng.u16(range.0..=range.1))?;
-        bits.set(port, true);
+        self.bits(kind);
+        let port = self.find(kind, range, rng.u16(range.0..=range.1))?;
+        self.take(kind, port);
         Some(port)
     }
 
-    /// How many ports of a range are in use.
+    /// Takes a port of a range as it is wanted, and no other one.
+    pub(crate) fn take_wanted(
+        &mut self,
+        kind: Kind,
+        range: (u16, u16),
+        wanted: Wanted,
+        rng: &mut Rng,
+    ) -> Option<u16> {
+        let port = match wanted {
+            Wanted::Any => return self.take_any(kind, range, rng),
+            Wanted::Pair => self.find_pair(kind, range, rng.u16(range.0..=range.1))?,
+            Wanted::This(port) => {
+                let is_free = self.taken(kind, usize::from(port >> 6)) >> (port & 63) & 1 == 0;
+                Some(port).filter(|port| is_free && range.0 <= *port && *port <= range.1)?
+            }
+        };
+        self.take(kind, port);
+        Some(port)
+    }
+
+    /// The first even port that is free together with the next one, from the word of `start` on, going round in the range.
+    fn find_pair(&self, kind: Kind, range: (u16, u16), start: u16) -> Option<u16> {
+        const EVEN: u64 = 0x5555_5555_5555_5555;
+        let (low, high) = (usize::from(range.0 >> 6), usize::from(range.1 >> 6));
+        let first = usize::from(start >> 6);
+        let pair = |word: usize| {
+            let free = !self.taken(kind, word) & mask(word, range);
+            let pairs = free & free >> 1 & EVEN;
+            (pairs != 0).then(|| (word << 6) as u16 + pairs.trailing_zeros() as u16)
+        };
+        (first..=high).chain(low..first).find_map(pair)
+    }
+
+    /// The ports of a word that nobody may have.
+    fn taken(&self, kind: Kind, word: usize) -> u64 {
+        let of = |at: usize| self.bits[at].as_ref().map_or(0, |bits| bits.used[word]);
+        of(kind as usize) | of(HELD)
+    }
+
+    /// The first free port from `start` on, going round in the range.
+    fn find(&self, kind: Kind, range: (u16, u16), start: u16) -> Option<u16> {
+        let (low, high) = (usize::from(range.0 >> 6), usize::from(range.1 >> 6));
+        let first = usize::from(start >> 6);
+        let free = |word: usize, of: (u16, u16)| !self.taken(kind, word) & mask(word, of);
+        let port =
+            |word: usize, free: u64| (free != 0).then(|| (word << 6) as u16 + free.trailing_zeros() as u16);
+        let from_start = port(first, free(first, (start, range.1)));
+        let after = || (first + 1..=high).find_map(|word| port(word, free(word, range)));
+        let before = || (low..=first).find_map(|word| port(word, free(word, range)));
+        from_start.or_else(after).or_else(before)
+    }
+
+    /// How many ports of a range are in use, or held.
     pub(crate) fn used_in(&self, kind: Kind, range: (u16, u16)) -> u32 {
-        let Some(bits) = &self.bits[kind as usize] else { return 0 };
         let words = usize::from(range.0 >> 6)..=usize::from(range.1 >> 6);
-        words.map(|word| (bits.used[word] & mask(word, range)).count_ones()).sum()
+        words.map(|word| (self.taken(kind, word) & mask(word, range)).count_ones()).sum()
     }
 
     /// Gives the room of protocols back that have no port in use.
@@ -117,7 +206,7 @@ impl PortSpace {
         }
     }
 
-    /// Whether no port of a range is in use, for any protocol.
+    /// Whether no port of a range is in use for any protocol, or held.
     pub(crate) fn is_free(&self, range: (u16, u16)) -> bool {
         let words = usize::from(range.0 >> 6)..=usize::from(range.1 >> 6);
         self.bits
@@ -135,25 +224,12 @@ fn mask(word: usize, (low, high): (u16, u16)) -> u64 {
     if u32::from(low) > first + 63 { 0 } else { (u64::MAX << from) & (u64::MAX >> (63 - to)) }
 }
 
-/// The first free port from `start` on, going round in the range.
-fn find(bits: &Bits, range: (u16, u16), start: u16) -> Option<u16> {
-    let (low, high) = (usize::from(range.0 >> 6), usize::from(range.1 >> 6));
-    let first = usize::from(start >> 6);
-    let free = |word: usize, of: (u16, u16)| !bits.used[word] & mask(word, of);
-    let port =
-        |word: usize, free: u64| (free != 0).then(|| (word << 6) as u16 + free.trailing_zeros() as u16);
-    let from_start = port(first, free(first, (start, range.1)));
-    let after = || (first + 1..=high).find_map(|word| port(word, free(word, range)));
-    let before = || (low..=first).find_map(|word| port(word, free(word, range)));
-    from_start.or_else(after).or_else(before)
-}
-
 #[cfg(test)]
 mod tests {
     use fastrand::Rng;
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-    use super::{Kind, PortSpace};
+    use super::{Kind, PortSpace, Wanted};
 
     proptest! {
         #[test]
@@ -182,6 +258,40 @@ mod tests {
             space.take(Kind::Tcp, used);
             prop_assert_eq!(space.is_free(range), !(range.0..=range.1).contains(&used));
         }
+    }
+
+    proptest! {
+        #[test]
+        fn pairs_are_even_and_adjacent(low in 0u16..500, more in 0u16..300, used in proptest::collection::vec(0u16..800, 0..200), seed in any::<u64>()) {
+            let (range, mut rng) = ((low, low + more), Rng::with_seed(seed));
+            let mut space = PortSpace::default();
+            used.iter().for_each(|port| space.take(Kind::Udp, *port));
+            let is_free = |port: u16| low <= port && port <= low + more && !used.contains(&port);
+            let count = (low..=low + more).filter(|port| port % 2 == 0 && is_free(*port) && is_free(port + 1)).count();
+            for _ in 0..count {
+                let port = space.take_wanted(Kind::Udp, range, Wanted::Pair, &mut rng).expect("some are free");
+                prop_assert!(port % 2 == 0 && is_free(port) && is_free(port + 1));
+                prop_assert_eq!(space.take_wanted(Kind::Udp, range, Wanted::This(port + 1), &mut rng), Some(port + 1));
+                prop_assert_eq!(space.take_wanted(Kind::Udp, range, Wanted::This(port), &mut rng), None);
+            }
+            prop_assert_eq!(space.take_wanted(Kind::Udp, range, Wanted::Pair, &mut rng), None);
+            prop_assert_eq!(space.take_wanted(Kind::Udp, range, Wanted::This(low + more + 1), &mut rng), None);
+        }
+    }
+
+    #[test]
+    fn ports_that_are_held_are_nobodys() {
+        let (mut space, mut rng) = (PortSpace::default(), Rng::with_seed(1));
+        space.hold((60, 200));
+        assert_eq!((space.held(), space.used(Kind::Udp), space.used_in(Kind::Tcp, (0, 63))), (141, 141, 4));
+        assert!(!space.is_free((200, 300)) && space.is_free((201, 300)));
+        for _ in 0..20 {
+            assert_eq!(space.take_any(Kind::Udp, (60, 200), &mut rng), None);
+        }
+        assert_eq!(space.take_any(Kind::Udp, (59, 200), &mut rng), Some(59));
+        space.release((60, 200));
+        assert_eq!((space.held(), space.used(Kind::Udp)), (0, 1));
+        assert!(space.take_any(Kind::Udp, (60, 200), &mut rng).is_some());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replays the corpora of the fuzz targets `nat_rules` and `nat_packets`, and mutations of them.
+//! Replays the corpora of the fuzz targets `nat_rules`, `nat_packets` and `nat_sip`, and mutations of them.
 
 mod packets_check;
 mod rules_check;
+mod sip_check;
 
 use std::path::{Path, PathBuf};
 
@@ -49,4 +50,22 @@ fn packets_pass() {
         }
     }
     assert!(translated >= 8, "{translated}");
+}
+
+#[test]
+fn messages_of_sip_pass() {
+    let mut changed = 0;
+    for path in files("nat_sip") {
+        let bytes = std::fs::read(&path).expect("bytes");
+        changed += sip_check::check(&bytes);
+        for at in 0..bytes.len() {
+            sip_check::check(&bytes[..at]);
+            for other in *b" \r\n:;,<>@=/09\"\x00\xff" {
+                let mut changed = bytes.clone();
+                changed[at] = other;
+                sip_check::check(&changed);
+            }
+        }
+    }
+    assert!(changed >= 5, "{changed}");
 }

@@ -36,20 +36,22 @@
 //! * `forward tcp|udp PORT[-PORT] [on OUTSIDE] to INSIDE [port PORT]` leads an outside port inside, also for what the inside port sends first. Forwards have half of the sessions at most.
 //! * IPv6 addresses may be inside in `translate`, `forward` and `static`; a NAT64 makes IPv4 packets of theirs. Then each network of 64 bits is a subscriber. `prefix PREFIX`
 //!   says behind what IPv6 hosts see IPv4 addresses, default 64:ff9b::/96.
-//! * `static INSIDE to OUTSIDE` translates addresses one by one, for all protocols.
+//! * `static INSIDE to OUTSIDE` translates addresses one by one, for all protocols. It takes no sessions, but for FTP and SIP, whose text changes; those count as sessions of forwards.
 //! * `exempt SOURCE to DESTINATION` leaves packets alone.
 //! * `filter MODE` says who may send to a port: `endpoint-independent` (everyone, the default), `address-dependent` or `address-and-port-dependent`.
-//! * `alg ftp on|off`, default on, not for `static` hosts. Clients inside say their address on a connection to port 21, and so do servers inside at port 21: PORT, EPRT, and
+//! * `alg ftp on|off`, default on. Clients inside say their address on a connection to port 21, and so do servers inside at port 21: PORT, EPRT, and
 //!   the answers to PASV and EPSV. The text gets an outside address, by which they are reached. `alg tftp on|off`, default off: a server answers a client inside from another port. The filter may be any.
-//! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `udp` (5 min), `icmp` (1 min) or `other` (10 min). `sessions N`, at most 16777216, default 262144.
+//! * `alg sip on|off`, default off: phones inside say outside addresses in SIP over UDP from or to port 5060, and hear their own; also in descriptions of media (SDP), whose ports then lead inside. A host has 1,024 ports
+//!   for media at a time at most. SIP over TCP, IPv6 hosts and candidates of ICE are left alone.
+//! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `udp` (5 min), `icmp` (1 min), `other` (10 min), or `hold` (2 min): how long a port waits that is given up. `sessions N`, at most 16777216, default 262144.
 //! * `log blocks` notes which host gets which block of ports and when it comes back, and, 16 times a second at most, which host finds no room. `log ports` notes each port as well,
 //!   and `log sessions` each session, too.
 //!
 //! Inside hosts reach each other by their outside addresses, too (hairpinning). ICMP errors are translated with the packet that they quote. Protocols without ports have
-//! one inside host for each peer. A UDP port or ICMP identifier at which everyone may send is nobody else's for 2 min afterwards. Fragments have no ports: put IPReassembler in front.
+//! one inside host for each peer. A UDP port or ICMP identifier at which everyone may send is nobody else's for the time `hold` afterwards. So is a block that had one; the host that had it may have it again. Fragments have no ports: put IPReassembler in front.
 //!
 //! **Metadata read:** network header position, paint with OUTSIDE. **Set:** destination annotation of packets that arrive, to the inside destination; ICMP_PARAMPROB of those for ICMPError, to the code of the error. With HAIRPINS, input 0
-//! sets the sequence number annotation, and the last inputs read it.
+//! sets the sequence number annotation, and the last inputs read it; so does NAT64 of packets for IPv6 hosts.
 //!
 //! **Cores:** the sessions are in one table for all workers. Packets of known sessions pass side by side. New sessions, changes of their state (both sides have agreed, one has
 //! finished), watched texts and ends take turns.
@@ -66,7 +68,7 @@
 //!   number, the time, and nine words, `-` for what there is not. They are what happened, protocol, inside address and port, outside address, first and last port, peer and its port. What happened is `given` or
 //!   `returned` for ports, `begun` or `ended` for sessions, or that there was no room: `host-limit`, `no-port` or `table-full`. The last 8,192 are kept.
 //! * `owner` read, with `PROTOCOL ADDRESS PORT` as parameter: the inside address and port that have an outside one, or nothing.
-//! * `algs` read: `ftp`, how many addresses in texts have been replaced, and how many were left because they are of another host or there was no port.
+//! * `algs` read: `ftp`, how many addresses in texts have been replaced, and how many were left because they are of another host or there was no port; then `sip`, the same for messages, and those that are wrong.
 //! * `nsessions`, `nmappings`, `capacity` read. `file` read: FILE.
 //! * `load` write: reads FILE again, or the file that is named. Sessions stay where the new statements allow them. If there is a mistake, the old statements stay.
 //! * `end` write: ends sessions: `all`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL INSIDE PORT PEER PORT`.
@@ -168,6 +170,15 @@ impl Link {
     }
 }
 
+/// Marks a packet for an IPv6 host with the host that it is for, so that the NAT64 makes no packet for another one that has got its number since.
+fn mark(nat: &Nat, packet: &mut Packet) {
+    let destination = packet.network().and_then(|ip| ip.get(16..20)?.first_chunk::<4>().copied());
+    let host = destination.map(u32::from_be_bytes).filter(|address| nat::is_stand_in(*address));
+    if let Some(host) = host.and_then(|address| nat.mark(address)) {
+        packet.set_anno_u32(anno::SEQUENCE, host.get());
+    }
+}
+
 /// A value of the sequence number annotation: the source of the packet is an outside address already.
 pub(super) const TRANSLATED: u32 = u32::MAX;
 
@@ -266,7 +277,8 @@ impl Translator {
     /// What has become of addresses in texts.
     fn algs(&self) -> String {
         let counts = self.lock().alg_counts();
-        format!("ftp {} {}", counts.ftp_rewritten, counts.ftp_left)
+        let (ftp, sip) = ([counts.ftp_rewritten, counts.ftp_left], [counts.sip_rewritten, counts.sip_left]);
+        format!("ftp {} {}\nsip {} {}", ftp[0], ftp[1], sip[0], sip[1])
     }
 
     /// Events from a number on.
@@ -315,7 +327,8 @@ impl Translator {
 
     /// Decides on the packets of a batch, and translates them. Those of known sessions go first, while other workers may do the same. The others wait for their turn.
     fn decide(&mut self, now: Nanos, port: usize, batch: &mut Batch) {
-        let Translator { reader, ahead, outcomes, outside, .. } = self;
+        let Translator { reader, ahead, outcomes, outside, link, .. } = self;
+        let has_six = port == 0 && link.has_six.load(Ordering::Relaxed);
         let Some(reader) = reader else { return };
         outcomes.clear();
         // More than new sessions can make.
@@ -342,6 +355,9 @@ impl Translator {
                     Some(_) if is_translated => Some(Outcome::Unchanged),
                     Some(ip) => nat.leaving_shared(now, ip, ahead, &mut put_off),
                 });
+                if has_six {
+                    mark(&nat, packet);
+                }
             }
         }
         if outcomes.iter().all(Option::is_some) {
@@ -361,6 +377,9 @@ impl Translator {
             };
             if let Outcome::Watched(number) = decided {
                 watched::edit(&mut nat, now, number, usize::from(port == 0), packet);
+            }
+            if has_six {
+                mark(&nat, packet);
             }
             *outcome = Some(decided);
         }
@@ -572,6 +591,9 @@ impl Rehearsal for Translator {
             Some(ip) => nat.rehearse(cx.now(), ip, port > 0, from_outside),
         };
         let note = nat.explain(outcome, &before, packet.network().unwrap_or_default());
+        if port == 0 && self.link.has_six.load(Ordering::Relaxed) {
+            mark(&nat, &mut packet);
+        }
         drop(nat);
         match self.route(outcome, port, &mut packet) {
             Ok(output) => cx.push(output, Batch::of(packet)),

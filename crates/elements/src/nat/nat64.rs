@@ -20,12 +20,12 @@
 //! Packets begin with their IP header. Fragments have no ports: put IP6Reassembler and IPReassembler in front. TCP, UDP, ICMP and all other protocols are translated;
 //! ICMP errors with the packet that they quote.
 //!
-//! **Metadata read:** paint. **Set:** ICMP_PARAMPROB of packets for ICMP6Error, to the code of the error; network and transport header positions; destination annotation; sequence number annotation, by which the NAT44 knows later that the source is translated.
+//! **Metadata read:** paint; sequence number annotation of packets for IPv6 hosts, in which the NAT44 has said which host it means. **Set:** ICMP_PARAMPROB of packets for ICMP6Error, to the code of the error; network and transport header positions; destination annotation; sequence number annotation, by which the NAT44 knows later that the source is translated.
 //!
 //! **Cores:** the sessions of the NAT44 are in one table, which one worker may use at a time.
 //!
 //! **Drops**
-//! * `no-mapping` for IPv6 packets from addresses that no statement translates, and errors about packets that nobody knows.
+//! * `no-mapping` for IPv6 packets from addresses that no statement translates, errors about packets that nobody knows, and packets whose host has been forgotten on their way from the NAT44.
 //! * `reverse-path` for IPv6 packets that have come by outside links, by the OUTSIDE paints of the NAT44, but errors about known sessions.
 //! * `bad-destination` for addresses behind the prefix that no host has, or, with 64:ff9b::/96, that are local, such as 10.0.0.1 (RFC 6052, 3.1). `unreassembled` for fragments.
 //! * `no-free-port`, `subscriber-limit`, `mapping-table-full` as NAT44 has them.
@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use element::args::Args;
 use element::{Class, Cx, Element, InitCx, LockUse, Locking, Reason, Rehearsal, Rehearsed, When, handlers};
-use nat::{Nat, Outcome, Prefix64, is_stand_in};
+use nat::{Mark, Nat, Outcome, Prefix64, is_stand_in};
 use packet::{Batch, Packet, anno};
 use sync::lock::How;
 
@@ -230,7 +230,12 @@ impl Nat64 {
         if !is_for_host {
             return Ok((FOUR, Batch::of(packet)));
         }
-        let Some(prefix) = nat.prefix() else {
+        let mark = Mark::new(packet.anno_u32(anno::SEQUENCE));
+        packet.set_anno_u32(anno::SEQUENCE, 0);
+        // Statements were loaded meanwhile, or the host's last session ended: the number may be another host's.
+        let is_another =
+            mark.is_some() && destination.and_then(|four| nat.mark(u32::from_be_bytes(four))) != mark;
+        let Some(prefix) = nat.prefix().filter(|_| !is_another) else {
             return Err((Reason::NoMapping, packet));
         };
         let header = match self.translation.translate(&mut packet, true, &Known { nat, prefix }) {

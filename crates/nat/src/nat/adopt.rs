@@ -11,7 +11,7 @@ use super::lives::session_event;
 use super::subscribers::{Grant, port_event};
 use super::{Entry, Mapping, NO_MAPPING, Nat, mapping_keys};
 use crate::journal::{Change, Log, What};
-use crate::policy::Policy;
+use crate::policy::{Allocation, Filter, Policy};
 use crate::ports::Kind;
 
 impl Nat {
@@ -20,6 +20,7 @@ impl Nat {
     pub fn replace(&mut self, policy: Arc<Policy>, own: &[u32], seed: u64) -> usize {
         if self.policy.gives_as(&policy) && self.own == own && !self.is_stale {
             self.subscribers.log = policy.log;
+            self.subscribers.hold_ns = policy.timeouts.hold;
             self.policy = policy;
             return 0;
         }
@@ -31,12 +32,31 @@ impl Nat {
         if new.policy.log >= Log::Ports {
             self.ports_lost(&new, &mut ended);
         }
+        new.subscribers.hosts.follow(&self.subscribers.hosts);
         new.subscribers.take_journal(&mut self.subscribers);
         ended.into_iter().for_each(|what| new.subscribers.note(what.level(), |_| what));
-        new.subscribers.note_blocks_lost(&self.subscribers);
+        let are_open = self.policy.filter == Filter::EndpointIndependent;
+        new.subscribers.note_blocks_lost(&self.subscribers, are_open);
+        if are_open {
+            self.hold_lost(&mut new);
+        }
         new.algs = self.algs;
         *self = new;
         lost
+    }
+
+    /// Random ports that everyone could send to, and that no session has with another policy, are nobody else's for a while.
+    fn hold_lost(&self, new: &mut Nat) {
+        let is_random = |by: Option<u16>| {
+            let translation = by.and_then(|by| self.policy.translations.get(usize::from(by)));
+            translation.is_some_and(|one| one.allocation == Allocation::Random)
+        };
+        let now_ns = new.subscribers.now_ns();
+        for (_, Flow { forward, reply, value, .. }) in self.mappings.iter() {
+            let kind =
+                Kind::of(forward.proto).filter(|kind| *kind != Kind::Tcp && is_random(value.translation));
+            kind.into_iter().for_each(|kind| new.subscribers.wait(now_ns, kind, reply.dst, reply.dport));
+        }
     }
 
     /// The ports that hosts have here, and have no more with another policy.
@@ -109,6 +129,10 @@ impl Nat {
         let inside = (forward.src, forward.sport);
         let target = self.forwards.get(&(forward.proto, outside.0, outside.1));
         let is_of_forward = entry.mapping == NO_MAPPING && target.is_some_and(|target| *target == inside);
+        let is_static = entry.mapping == NO_MAPPING
+            && inside.1 == outside.1
+            && self.policy.static_outside(inside.0) == Some(outside.0)
+            && !self.policy.is_exempt(forward.src, forward.dst);
         let has_room = entry.counts || self.of_forwards < self.sessions.capacity().div_ceil(2);
         if self.sessions.len() >= self.sessions.capacity() || !has_room {
             return None;
@@ -117,6 +141,7 @@ impl Nat {
             (true, false) => (None, false),
             (true, true) => (None, self.enter_again(inside.0, account)),
             (false, true) => (self.mapping_again(&forward, outside)?, true),
+            (false, false) if is_static => (None, false),
             (false, false) => return None,
         };
         let reply = FlowKey { dst: outside.0, dport: outside.1, zone: super::OUTSIDE, ..forward.reversed() };

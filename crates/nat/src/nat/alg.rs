@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gateways of protocols that say addresses and ports in their text, or use other ones than a session has (RFC 2663, 2.9).
 //!
-//! FTP: an inside client or server says where it waits for a data connection. It gets an outside port there, and the text says that one. TFTP: a server answers from another
+//! SIP: see `sip.rs`. FTP: an inside client or server says where it waits for a data connection. It gets an outside port there, and the text says that one. TFTP: a server answers from another
 //! port than it was asked at.
 //!
 //! That somebody may come from any port of a peer is a session with port 0 of this peer. Packets never belong to it, but it keeps the mapping.
@@ -12,6 +12,8 @@ use super::{Entry, INSIDE, Nat};
 use crate::ftp::{Command, Form, Speaker};
 use crate::packet::{ACK, SYN, Upper, View};
 use crate::policy::{TCP, UDP};
+use crate::ports::Wanted;
+use crate::sip;
 use crate::stream;
 
 /// Where FTP servers wait.
@@ -26,6 +28,10 @@ pub struct AlgCounts {
     pub ftp_rewritten: u64,
     /// Those that were left as they were: of other hosts, or without a port that was free.
     pub ftp_left: u64,
+    /// Messages of SIP in which addresses and ports have been replaced.
+    pub sip_rewritten: u64,
+    /// Messages of SIP that were left as they were, or in part: wrong ones, and those without ports that were free.
+    pub sip_left: u64,
 }
 
 impl Nat {
@@ -34,9 +40,20 @@ impl Nat {
         let algs = self.policy.algs;
         match forward.proto {
             TCP => algs.ftp && (forward.dport == FTP || forward.sport == FTP),
-            UDP => algs.tftp && forward.dport == TFTP,
+            UDP => self.is_sip(forward) || algs.tftp && forward.dport == TFTP,
             _ => false,
         }
+    }
+
+    /// Whether a session's text may change.
+    pub(super) fn has_text(&self, forward: &FlowKey) -> bool {
+        self.is_watched(forward) && (forward.proto == TCP || self.is_sip(forward))
+    }
+
+    /// Whether a session is one of SIP.
+    pub(super) fn is_sip(&self, forward: &FlowKey) -> bool {
+        let ports = [forward.sport, forward.dport];
+        self.policy.algs.sip && forward.proto == UDP && ports.contains(&sip::PORT)
     }
 
     /// Looks at a packet of such a session, by its number.
@@ -146,6 +163,21 @@ impl Nat {
 
     /// Lets a peer come to an inside address and port from any of its ports; returns the outside address and port.
     fn expect(&mut self, now_ns: u64, protocol: u8, inside: (u32, u16), peer: u32) -> Option<(u32, u16)> {
+        self.expect_wanting(now_ns, protocol, inside, peer, Wanted::Any)
+    }
+
+    /// The same, by the outside port that is wanted, if it has none yet.
+    pub(super) fn expect_wanting(
+        &mut self,
+        now_ns: u64,
+        protocol: u8,
+        inside: (u32, u16),
+        peer: u32,
+        wanted: Wanted,
+    ) -> Option<(u32, u16)> {
+        if let Some(outside) = self.policy.static_outside(inside.0) {
+            return Some((outside, inside.1));
+        }
         if let Some(outside) = self.forwarded.get(&(protocol, inside.0, inside.1)) {
             return Some(*outside);
         }
@@ -158,7 +190,7 @@ impl Nat {
                 let idle = self.sessions.get(hit.id)?.track.timeout(protocol, timeouts);
                 self.sessions.set_expiry(hit.id, now_ns + idle);
             }
-            None => drop(self.begin(now_ns, &view, Some(by)).ok()?),
+            None => drop(self.begin_wanting(now_ns, &view, Some(by), wanted).ok()?),
         }
         self.mapping_from(protocol, inside).map(|(_, outside)| outside)
     }

@@ -9,9 +9,9 @@ use super::subscribers::Grant;
 use super::{Cause, Entry, INSIDE, Mapping, NO_MAPPING, Nat, OUTSIDE, SWEPT, key, mapping_keys};
 use crate::hosts::Hosts;
 use crate::journal::{Change, Log, What};
-use crate::packet::View;
-use crate::policy::{Allocation, Filter, SECOND, TCP};
-use crate::ports::Kind;
+use crate::packet::{RST, Upper, View};
+use crate::policy::{Allocation, Filter, SECOND, TCP, UDP};
+use crate::ports::{Kind, Wanted};
 use crate::track::Track;
 
 /// That a session begins or ends.
@@ -25,9 +25,25 @@ pub(super) fn session_event(hosts: &Hosts, change: Change, forward: &FlowKey, ou
     }
 }
 
+/// Whether a session says that a peer may come from any of its ports: see `alg.rs`.
+fn is_expectation(forward: &FlowKey) -> bool {
+    forward.dport == 0 && matches!(forward.proto, TCP | UDP)
+}
+
 impl Nat {
     /// Begins a session of a packet that leaves, by a translation, or by none for the router's own.
     pub(super) fn begin(&mut self, now_ns: u64, view: &View, by: Option<u16>) -> Result<FlowId, Cause> {
+        self.begin_wanting(now_ns, view, by, Wanted::Any)
+    }
+
+    /// The same, with the outside port that is wanted, if the inside one has none yet.
+    pub(super) fn begin_wanting(
+        &mut self,
+        now_ns: u64,
+        view: &View,
+        by: Option<u16>,
+        wanted: Wanted,
+    ) -> Result<FlowId, Cause> {
         self.make_room(now_ns, false)?;
         let forward = key(view, INSIDE);
         let inside = (forward.src, forward.sport);
@@ -42,7 +58,7 @@ impl Nat {
         let (mapping, outside) = match self.mapping_from(view.protocol, inside) {
             Some(known) => known,
             None => {
-                let outside = self.subscribers.take_port(kind, inside, &grant, &mut self.rng)?;
+                let outside = self.subscribers.take_port((kind, wanted), inside, &grant, &mut self.rng)?;
                 let keys = mapping_keys(view.protocol, inside, outside);
                 let value = Mapping { sessions: 0, translation: by };
                 // There are no more mappings than sessions, and the port was free.
@@ -78,6 +94,23 @@ impl Nat {
             self.remove(hit.id);
         }
         self.insert(now_ns, view, forward, (reply.dst, reply.dport), None, false)
+    }
+
+    /// Begins a session of a packet of a host with an outside address for itself, if its text is looked at; from a side. Sessions of such hosts count as those of forwards: outsiders may begin them.
+    pub(super) fn begin_static(
+        &mut self,
+        now_ns: u64,
+        view: &View,
+        forward: FlowKey,
+        outside: u32,
+    ) -> Option<FlowId> {
+        let is_end =
+            matches!(view.upper, Upper::Ports { flags, .. } if view.protocol == TCP && flags & RST != 0);
+        if is_end || !self.has_text(&forward) {
+            return None;
+        }
+        self.make_room(now_ns, true).ok()?;
+        self.insert(now_ns, view, forward, (outside, forward.sport), None, false).ok()
     }
 
     /// Begins a session of a packet that leaves from an inside address and port which a forward leads to.
@@ -147,6 +180,9 @@ impl Nat {
         } else {
             self.of_forwards += 1;
         }
+        if is_expectation(forward) {
+            *self.expected.entry(forward.src).or_default() += 1;
+        }
         self.subscribers.hosts.count(forward.src, 1);
     }
 
@@ -199,6 +235,14 @@ impl Nat {
                 mapping.sessions -= 1;
             }
             self.leave_mapping(mapping, waits);
+        }
+        if is_expectation(&forward)
+            && let Some(count) = self.expected.get_mut(&forward.src)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.expected.remove(&forward.src);
+            }
         }
         self.subscribers.forget_idle(forward.src);
         self.subscribers.hosts.count(forward.src, -1);

@@ -2,6 +2,7 @@
 //! Packets of IPv6 hosts (NAT64, RFC 6146). They come here with IPv4 headers, from the address that stands for their host.
 
 use super::{Cause, Direction, INSIDE, Nat, Outcome};
+use crate::hosts::Mark;
 use crate::prefix::Prefix64;
 
 impl Nat {
@@ -35,6 +36,12 @@ impl Nat {
     #[inline]
     pub fn host(&self, stand_in: u32) -> Option<u128> {
         self.subscribers.hosts.address(stand_in)
+    }
+
+    /// Tells the host that an address stands for from those that have had this address before.
+    #[inline]
+    pub fn mark(&self, stand_in: u32) -> Option<Mark> {
+        self.subscribers.hosts.mark(stand_in)
     }
 
     /// Forgets a host that has no session.

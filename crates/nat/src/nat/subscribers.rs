@@ -2,7 +2,7 @@
 //! Inside addresses: which outside address each has, and which of its ports.
 //!
 //! A subscriber has one outside address for as long as it has a session (RFC 4787, REQ-2). A port at which everyone may send to its owner is nobody else's for some
-//! time afterwards (RFC 6888, REQ-8).
+//! time afterwards (RFC 6888, REQ-8). The same holds for a block of ports that had such a port: see `held.rs`.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -10,15 +10,14 @@ use std::net::IpAddr;
 use fastrand::Rng;
 
 use super::Cause;
+use super::held::{Held, HeldBlock};
 use crate::hosts::Hosts;
 use crate::journal::{Change, Event, Journal, Lack, Log, What};
 use crate::policy::{Allocation, Policy, SECOND, Translation, nth};
-use crate::ports::{Kind, PortSpace};
+use crate::ports::{Kind, PortSpace, Wanted};
 
 /// Outside addresses that are tried for a subscriber, after the first two.
 const TRIED: u64 = 64;
-/// For how long a port is nobody else's (RFC 6888, REQ-8).
-const WAITS_NS: u64 = 120 * SECOND;
 /// Ports that wait which are looked at for one that need not, at most.
 const WAITING: usize = 64;
 /// How often it is noted in a second that there was no room.
@@ -52,6 +51,20 @@ struct Block {
     first: u16,
     size: u16,
     used: u16,
+    /// Whether everyone could send to one of its ports.
+    was_open: bool,
+    /// It was held before.
+    held: Option<HeldBlock>,
+}
+
+impl Block {
+    fn new(first: u16, size: u16) -> Block {
+        Block { first, size, used: 0, was_open: false, held: None }
+    }
+
+    fn range(&self) -> (u16, u16) {
+        range_of(self.first, self.size)
+    }
 }
 
 /// An inside address.
@@ -75,8 +88,12 @@ pub(super) struct Subscribers {
     spaces: HashMap<u32, PortSpace>,
     /// Blocks in use, by outside address.
     blocks: HashMap<u32, u32>,
-    /// Ports that are nobody's until a time, the next one first.
+    /// Ports that are nobody's for a while, since a time; the oldest first.
     waiting: VecDeque<(u64, Kind, u32, u16)>,
+    /// The same for blocks.
+    pub(super) held: Held,
+    /// For how long.
+    pub(super) hold_ns: u64,
     now_ns: u64,
     /// The second in which there was no room last, and how often that was noted.
     lacks: (u64, u32),
@@ -102,22 +119,29 @@ impl Subscribers {
     #[inline]
     pub(super) fn pass(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
+        let is_over = |since_ns: u64| since_ns.saturating_add(self.hold_ns) <= now_ns;
         // As many as a burst of packets may take.
         for _ in 0..64 {
-            let Some((_, kind, outside, port)) =
-                self.waiting.front().copied().filter(|first| first.0 <= now_ns)
+            let Some((_, kind, outside, port)) = self.waiting.front().copied().filter(|one| is_over(one.0))
             else {
-                return;
+                break;
             };
             self.waiting.pop_front();
-            self.space(outside).free(kind, port);
+            self.spaces.entry(outside).or_default().free(kind, port);
+        }
+        for _ in 0..64 {
+            let Some(block) = self.held.oldest().filter(|block| is_over(block.since_ns)) else { break };
+            self.held.take(&block);
+            self.spaces.entry(block.outside).or_default().release(block.range());
         }
     }
 
-    /// Whether a port that has waited is free at this time.
+    /// Whether a port or a block that has waited is free at this time.
     #[inline]
     pub(super) fn is_due(&self, now_ns: u64) -> bool {
-        self.waiting.front().is_some_and(|first| first.0 <= now_ns)
+        let is_over = |since_ns: u64| since_ns.saturating_add(self.hold_ns) <= now_ns;
+        self.waiting.front().is_some_and(|one| is_over(one.0))
+            || self.held.oldest().is_some_and(|block| is_over(block.since_ns))
     }
 
     /// Notes what happened, if that is noted.
@@ -185,17 +209,39 @@ impl Subscribers {
     /// Goes on with the journal of others, whose ports these have, too, or which have come back.
     pub(super) fn take_journal(&mut self, others: &mut Subscribers) {
         (self.journal, self.now_ns) = (std::mem::take(&mut others.journal), others.now_ns);
-        for (until, kind, outside, port) in std::mem::take(&mut others.waiting) {
-            let space = self.space(outside);
-            if !space.is_used(kind, port) {
-                space.take(kind, port);
-                self.waiting.push_back((until, kind, outside, port));
-            }
+        for (since_ns, kind, outside, port) in std::mem::take(&mut others.waiting) {
+            self.wait(since_ns, kind, outside, port);
+        }
+        for block in std::mem::take(&mut others.held).iter() {
+            self.hold(block);
         }
     }
 
-    /// Notes the blocks that others had, and these have not.
-    pub(super) fn note_blocks_lost(&mut self, others: &Subscribers) {
+    /// A port, if it is free, is nobody's for a while.
+    pub(super) fn wait(&mut self, since_ns: u64, kind: Kind, outside: u32, port: u16) {
+        let space = self.space(outside);
+        if !space.is_used(kind, port) {
+            space.take(kind, port);
+            self.waiting.push_back((since_ns, kind, outside, port));
+        }
+    }
+
+    /// A block, if none of its ports is in use, is nobody's for a while.
+    fn hold(&mut self, block: HeldBlock) {
+        let space = self.space(block.outside);
+        if space.is_free(block.range()) {
+            space.hold(block.range());
+            self.held.put(block);
+        }
+    }
+
+    /// The time of the last packets.
+    pub(super) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Notes the blocks that others had, and these have not. `are_open`: everyone could send to their ports, so that they are held.
+    pub(super) fn note_blocks_lost(&mut self, others: &Subscribers, are_open: bool) {
         for (inside, account) in &others.all {
             let name = others.hosts.name(*inside);
             let now = self.hosts.subscriber_named(name).and_then(|inside| self.all.get(&inside));
@@ -204,7 +250,11 @@ impl Subscribers {
                 |block: &&Block| now.is_none_or(|now| now.blocks.iter().all(|b| b.first != block.first));
             let blocks: Vec<Block> = account.blocks.iter().filter(is_gone).copied().collect();
             for block in blocks {
-                let ports = range_of(block.first, block.size);
+                let (since_ns, Block { first, size, .. }) = (self.now_ns, block);
+                if block.was_open || are_open {
+                    self.hold(HeldBlock { since_ns, owner: name, outside: account.outside, first, size });
+                }
+                let ports = block.range();
                 let (inside, outside) = (name, account.outside.into());
                 self.note(Log::Blocks, |_| What::Block { change: Change::Ends, inside, outside, ports });
             }
@@ -268,32 +318,46 @@ impl Subscribers {
             (one, other) if used(&self.spaces, other) < used(&self.spaces, one) => other,
             (one, _) => one,
         };
-        if self.has_room(translation, better, kind) {
+        // Who comes back finds the block that is held for nobody else.
+        let held = self.held.of(self.hosts.name(self.hosts.subscriber(inside)), None);
+        let again = held.filter(|block| fits(translation, block)).map(|block| block.outside);
+        if let Some(again) =
+            again.filter(|outside| translation.pool.iter().any(|range| range.holds(*outside)))
+        {
+            return Some(again);
+        }
+        if self.has_room(translation, better, kind, false) {
             return Some(better);
         }
         let from = rng.u64(..count);
-        (0..count.min(TRIED))
-            .filter_map(|n| nth(&translation.pool, (from + n) % count))
-            .find(|address| self.has_room(translation, *address, kind))
+        let address = |n: u64| nth(&translation.pool, (from + n) % count);
+        // Better ports that should wait than none.
+        [false, true].into_iter().find_map(|with_held| {
+            let mut tried = (0..count.min(TRIED)).filter_map(address);
+            tried.find(|address| self.has_room(translation, *address, kind, with_held))
+        })
     }
 
-    /// Whether a new subscriber would find a port.
-    fn has_room(&self, translation: &Translation, outside: u32, kind: Option<Kind>) -> bool {
+    /// Whether a new subscriber would find a port; `with_held`: also one that should wait.
+    fn has_room(&self, translation: &Translation, outside: u32, kind: Option<Kind>, with_held: bool) -> bool {
         let (Some(space), Some(kind)) = (self.spaces.get(&outside), kind) else { return true };
         match translation.allocation {
             Allocation::Blocks { size, .. } => {
-                self.blocks.get(&outside).is_none_or(|used| *used < blocks(translation.ports, size))
+                let used = self.blocks.get(&outside).copied().unwrap_or_default();
+                let held = space.held() / u32::from(size);
+                let all = blocks(translation.ports, size);
+                used + if with_held { 0 } else { held } < all
             }
             _ if space.used(kind) < translation.width() => true,
             _ if space.used_in(kind, translation.ports) < translation.width() => true,
-            _ => self.waiting.iter().take(WAITING).any(|one| (one.1, one.2) == (kind, outside)),
+            _ => with_held && self.waiting.iter().take(WAITING).any(|one| (one.1, one.2) == (kind, outside)),
         }
     }
 
     /// Takes an outside port for an inside address and port.
     pub(super) fn take_port(
         &mut self,
-        kind: Kind,
+        (kind, wanted): (Kind, Wanted),
         inside: (u32, u16),
         grant: &Grant<'_>,
         rng: &mut Rng,
@@ -301,7 +365,7 @@ impl Subscribers {
         let subscriber = self.hosts.subscriber(inside.0);
         let blocks = |all: &Subscribers| all.all.get(&subscriber).map_or(0, |account| account.blocks.len());
         let before = blocks(self);
-        let found = self.find_port(kind, (subscriber, inside.1), grant, rng);
+        let found = self.find_port((kind, wanted), (subscriber, inside.1), grant, rng);
         let Ok((outside, port)) = found else {
             self.forget_idle(subscriber);
             return found;
@@ -317,18 +381,19 @@ impl Subscribers {
 
     fn find_port(
         &mut self,
-        kind: Kind,
-        (inside, wanted): (u32, u16),
+        (kind, wanted): (Kind, Wanted),
+        (inside, own): (u32, u16),
         grant: &Grant<'_>,
         rng: &mut Rng,
     ) -> Result<(u32, u16), Cause> {
+        let name = self.hosts.name(inside);
         let account = self.all.get_mut(&inside).ok_or(Cause::NoPort)?;
         let outside = account.outside;
         let space = self.spaces.entry(outside).or_default();
         let port = match grant {
-            Grant::Own(_) if !space.is_used(kind, wanted) => {
-                space.take(kind, wanted);
-                Some(wanted)
+            Grant::Own(_) if !space.is_used(kind, own) => {
+                space.take(kind, own);
+                Some(own)
             }
             Grant::Own(range) => range.and_then(|range| space.take_any(kind, range, rng)),
             Grant::Of(translation) if account.ports[kind as usize] >= translation.ports_max => {
@@ -336,7 +401,7 @@ impl Subscribers {
             }
             Grant::Of(translation) => match translation.allocation {
                 Allocation::Random => {
-                    let port = space.take_any(kind, translation.ports, rng);
+                    let port = take(space, kind, translation.ports, wanted, rng);
                     // Better a port that should wait than none.
                     port.or_else(|| {
                         let is_free = |one: &(u64, Kind, u32, u16)| {
@@ -352,22 +417,30 @@ impl Subscribers {
                 }
                 Allocation::Deterministic => {
                     let (_, range) = translation.determined(inside).ok_or(Cause::NoPort)?;
-                    space.take_any(kind, range, rng)
+                    take(space, kind, range, wanted, rng)
                 }
                 Allocation::Blocks { size, most } => {
-                    let in_block = account.blocks.iter_mut().find_map(|block| {
-                        let port = space.take_any(kind, range_of(block.first, size), rng)?;
-                        block.used += 1;
-                        Some(port)
-                    });
+                    let mut in_block = |wanted: Wanted, space: &mut PortSpace, rng: &mut Rng| {
+                        account.blocks.iter_mut().find_map(|block| {
+                            let port = space.take_wanted(kind, block.range(), wanted, rng)?;
+                            block.used += 1;
+                            Some(port)
+                        })
+                    };
+                    let mut port = in_block(wanted, space, rng);
+                    if port.is_none() && wanted != Wanted::Any {
+                        port = in_block(Wanted::Any, space, rng);
+                    }
+                    let in_block = port;
                     if in_block.is_none() && account.blocks.len() >= usize::from(most) {
                         return Err(Cause::SubscriberLimit);
                     }
                     in_block.or_else(|| {
-                        let first = free_block(space, translation.ports, size, rng)?;
-                        account.blocks.push(Block { first, size, used: 1 });
+                        let new =
+                            another_block(&mut self.held, space, (translation, size), (name, outside), rng)?;
+                        account.blocks.push(Block { used: 1, ..new });
                         *self.blocks.entry(outside).or_default() += 1;
-                        space.take_any(kind, range_of(first, size), rng)
+                        take(space, kind, new.range(), wanted, rng)
                     })
                 }
             },
@@ -408,7 +481,7 @@ impl Subscribers {
                     None if account.blocks.len() < usize::from(most)
                         && space.is_free(range_of(first, size)) =>
                     {
-                        account.blocks.push(Block { first, size, used: 1 });
+                        account.blocks.push(Block { used: 1, ..Block::new(first, size) });
                         *self.blocks.entry(account.outside).or_default() += 1;
                     }
                     None => return false,
@@ -435,7 +508,7 @@ impl Subscribers {
         if self.is_trying && self.waiting.iter().take(WAITING).any(is_waiting) {
             // It was only tried, and goes on to wait.
         } else if waits && is_random {
-            self.waiting.push_back((self.now_ns.saturating_add(WAITS_NS), kind, outside, port));
+            self.waiting.push_back((self.now_ns, kind, outside, port));
         } else {
             let is_roomy = self.spaces.len() > ROOMY;
             let space = self.space(outside);
@@ -451,17 +524,56 @@ impl Subscribers {
             && let Some(at) = account.blocks.iter().position(holds)
         {
             account.blocks[at].used -= 1;
+            account.blocks[at].was_open |= waits;
             if account.blocks[at].used == 0 {
                 let block = account.blocks.swap_remove(at);
-                if let Some(used) = self.blocks.get_mut(&outside) {
-                    *used = used.saturating_sub(1);
-                }
-                self.note_block(Change::Ends, inside, outside, block);
+                self.give_block_back(inside, outside, block);
             }
         }
         self.note_port(Change::Ends, kind, host, (outside, port));
         self.forget_idle(inside);
     }
+
+    /// A subscriber has no port of a block any more.
+    fn give_block_back(&mut self, inside: u32, outside: u32, block: Block) {
+        if let Some(used) = self.blocks.get_mut(&outside) {
+            *used = used.saturating_sub(1);
+        }
+        self.note_block(Change::Ends, inside, outside, block);
+        let (since_ns, Block { first, size, .. }) = (self.now_ns, block);
+        let owner = self.hosts.name(inside);
+        let held = block.was_open.then_some(HeldBlock { since_ns, owner, outside, first, size });
+        // One that was taken for a moment, or only tried, goes on to be held.
+        held.or(block.held).into_iter().for_each(|block| self.hold(block));
+    }
+}
+
+/// Whether a block that is held is one of a translation.
+fn fits(translation: &Translation, held: &HeldBlock) -> bool {
+    let Allocation::Blocks { size, .. } = translation.allocation else { return false };
+    let (low, high) = translation.ports;
+    let (first, last) = held.range();
+    held.size == size && low <= first && last <= high && (first - low).is_multiple_of(size)
+}
+
+/// Another block for a subscriber, by its name: one that it had, or one that is free, or else the one that is held longest.
+fn another_block(
+    held: &mut Held,
+    space: &mut PortSpace,
+    (translation, size): (&Translation, u16),
+    (owner, outside): (IpAddr, u32),
+    rng: &mut Rng,
+) -> Option<Block> {
+    let own = held.of(owner, Some(outside)).filter(|block| fits(translation, block));
+    if own.is_none()
+        && let Some(first) = free_block(space, translation.ports, size, rng)
+    {
+        return Some(Block::new(first, size));
+    }
+    let again = own.or_else(|| held.oldest_on(outside).filter(|block| fits(translation, block)))?;
+    held.take(&again);
+    space.release(again.range());
+    Some(Block { held: Some(again), ..Block::new(again.first, size) })
 }
 
 /// That a host gets or returns a port.
@@ -474,6 +586,12 @@ pub(super) fn port_event(
 ) -> What {
     let inside = (hosts.name(inside.0), inside.1);
     What::Port { change, protocol, inside, outside: (outside.0.into(), outside.1) }
+}
+
+/// Takes the port of a range that is wanted, or any.
+fn take(space: &mut PortSpace, kind: Kind, range: (u16, u16), wanted: Wanted, rng: &mut Rng) -> Option<u16> {
+    let port = space.take_wanted(kind, range, wanted, rng);
+    if port.is_none() && wanted != Wanted::Any { space.take_any(kind, range, rng) } else { port }
 }
 
 fn range_of(first: u16, size: u16) -> (u16, u16) {

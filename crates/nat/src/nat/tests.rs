@@ -5,6 +5,7 @@ mod hosts;
 mod outsiders;
 mod requirements;
 mod shared;
+mod sip;
 mod six;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,7 +98,9 @@ fn go(nat: &mut Nat, now: u64, ip: &mut [u8], leaving: bool) -> Outcome {
         }
     });
     if rehearsed != Outcome::Drop(Cause::Full) {
-        assert_eq!((rehearsed, &copy[..]), (outcome, &*ip));
+        // Of what is only tried no text is looked at.
+        let same = if matches!(outcome, Outcome::Watched(_)) { Outcome::Translated } else { outcome };
+        assert_eq!((rehearsed, &copy[..]), (same, &*ip));
     }
     match outcome {
         Outcome::Translated | Outcome::Watched(_) => check(ip),

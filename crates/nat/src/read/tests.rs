@@ -39,6 +39,7 @@ forward udp 5000-5009 on 192.0.2.1 to 10.0.1.21 port 6000
 filter address-dependent
 timeout udp 2m
 timeout tcp-transitory 1m
+timeout hold 30s
 sessions 1000
 log blocks",
     );
@@ -56,6 +57,7 @@ log blocks",
     assert_eq!(ports, [(TCP, (443, 443), 8443), (UDP, (5000, 5009), 6000)]);
     assert_eq!((policy.filter, policy.sessions, policy.log), (Filter::AddressDependent, 1000, Log::Blocks));
     assert_eq!((policy.timeouts.udp, policy.timeouts.tcp_transitory), (120_000_000_000, 60_000_000_000));
+    assert_eq!(policy.timeouts.hold, 30_000_000_000);
     assert_eq!(policy.translation(address("100.64.15.255")), Some(1));
     let outside: Vec<String> = policy.outside().into_iter().map(range_text).collect();
     assert_eq!(outside, ["192.0.2.1", "192.0.2.16-192.0.2.32", "198.51.100.16-198.51.100.31"]);
@@ -281,7 +283,7 @@ fn mistakes_about_ipv6_hosts_have_their_remedy() {
         ("forward tcp 80 on 192.0.2.1 to ff02::1", "1: no host is reached by ff02::1; write"),
         ("static fe80::1 to 192.0.2.1", "1: no host is reached by fe80::1; write"),
         ("alg ftp", "1: 'on' or 'off' is missing; write `alg NAME on`"),
-        ("alg sip on", "1: unknown protocol 'sip'; known: ftp, tftp"),
+        ("alg irc on", "1: unknown protocol 'irc'; known: ftp, tftp, sip"),
         ("alg ftp of", "1: 'of' is neither on nor off; write `alg NAME on`"),
         ("alg ftp on\nalg ftp off", "2: 'alg ftp' is given twice; leave one out"),
         ("static 0.0.0.9 to 192.0.2.1", "1: '0.0.0.9' begins in 0.0.0.0/8; no packet"),

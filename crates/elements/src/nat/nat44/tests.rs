@@ -328,7 +328,7 @@ fn an_ftp_client_says_an_outside_address() {
         let other = segment(2, CLIENT, FTP, [125, 58], "PORT 10,0,1,3,3,9\r\n");
         let (mut run, out) = through(run, "i1", other);
         assert_eq!(text_of(&out), (125 + growth, 58, "PORT 10,0,1,3,3,9\r\n".to_owned()));
-        assert_eq!(run.read("nat.algs"), "ftp 2 1");
+        assert_eq!(run.read("nat.algs"), "ftp 2 1\nsip 0 0");
     }
     let off = files.file("nat", "translate 10.0.1.0/24 to 192.0.2.1\nalg ftp off");
     let said = "PORT 10,0,1,2,3,9\r\n";
@@ -389,4 +389,101 @@ fn texts_go_on_after_other_statements() {
     run.write("nat.load", "").unwrap();
     let (_, out) = through(run, "i1", segment(2, CLIENT, FTP, [123, 50], "NLST\r\n"));
     assert_eq!(text_of(&out).0, 123u32.wrapping_add(growth));
+}
+
+#[test]
+fn ftp_of_a_host_with_an_address_for_itself_says_that_one() {
+    let files = Temp::new();
+    let file = files.file("nat", "static 10.0.3.9 to 192.0.2.129");
+    let run = Rig::text(&text(&file, "")).ready();
+    // A client inside: the text becomes longer, and what follows moves.
+    let own = ("10.0.3.9", 4000);
+    let (run, out) = through(run, "i1", segment(2, own, FTP, [100, 0], "PORT 10,0,3,9,3,9\r\n"));
+    assert_eq!(text_of(&out), (100, 0, "PORT 192,0,2,129,3,9\r\n".to_owned()));
+    let (run, out) = through(run, "i1", segment(2, own, FTP, [119, 50], "EPRT |1|10.0.3.9|777|\r\n"));
+    assert_eq!(text_of(&out), (122, 50, "EPRT |1|192.0.2.129|777|\r\n".to_owned()));
+    let (mut run, out) = through(run, "i0", segment(1, FTP, ("192.0.2.129", 4000), [50, 148], "200 ok\r\n"));
+    assert_eq!(text_of(&out), (50, 142, "200 ok\r\n".to_owned()));
+    // It goes on after other statements that let it.
+    std::fs::write(&file, "static 10.0.3.9 to 192.0.2.129\nstatic 10.0.3.10 to 192.0.2.10").unwrap();
+    run.write("nat.load", "").unwrap();
+    let (run, out) = through(run, "i1", segment(2, own, FTP, [142, 58], "NLST\r\n"));
+    assert_eq!(text_of(&out), (148, 58, "NLST\r\n".to_owned()));
+    // A server inside.
+    let (client, server) = (("203.0.113.1", 5000), ("10.0.3.9", 21));
+    let (run, out) = through(run, "i0", segment(1, client, ("192.0.2.129", 21), [7, 1], "PASV\r\n"));
+    assert_eq!(text_of(&out).2, "PASV\r\n");
+    let answer = "227 Entering Passive Mode (10,0,3,9,3,9).\r\n";
+    let (run, out) = through(run, "i1", segment(2, server, client, [100, 13], answer));
+    assert_eq!(text_of(&out).2, "227 Entering Passive Mode (192,0,2,129,3,9).\r\n");
+    // Data connections need no session.
+    let syn = packet(1, "ip 203.0.113.1 to 192.0.2.129 / tcp 5 to 777 flags S");
+    let (mut run, out) = through(run, "i0", syn);
+    assert_eq!(ends(&out), "203.0.113.1:5 10.0.3.9:777");
+    assert_eq!(
+        (run.read("nat.nsessions"), run.read("nat.algs")),
+        ("2".to_owned(), "ftp 3 0\nsip 0 0".to_owned())
+    );
+    // If the address becomes another one, the connection ends with its text.
+    std::fs::write(&file, "static 10.0.3.9 to 192.0.2.130").unwrap();
+    run.write("nat.load", "").unwrap();
+    assert_eq!(run.read("nat.nsessions"), "0");
+}
+
+#[test]
+fn a_phone_says_an_outside_address() {
+    let files = Temp::new();
+    let file = files.file("nat", "translate 10.0.1.0/24 to 192.0.2.1\nalg sip on");
+    let mut run = Rig::text(&text(&file, "")).ready();
+    let datagram = |paint, from: (&str, u16), to: (&str, u16), text: &str| {
+        let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        packet(paint, &format!("ip {} to {} / udp {} to {} / hex {hex}", from.0, to.0, from.1, to.1))
+    };
+    let (phone, proxy) = (("10.0.1.2", 5060), ("203.0.113.1", 5060));
+    // Several lengths, so that odd and even ones come, with a checksum and without.
+    for pad in ["", "x", "xx", "xxx"] {
+        for has_sum in [true, false] {
+            let body = format!("c=IN IP4 10.0.1.2\r\nm=audio 7000 RTP/AVP 0\r\ns={pad}\r\n");
+            let said = format!(
+                "INVITE sip:b@203.0.113.1 SIP/2.0\r\nVia: SIP/2.0/UDP 10.0.1.2\r\nc: application/sdp\r\nl: {}\r\n\r\n{body}",
+                body.len()
+            );
+            let mut asks = datagram(2, phone, proxy, &said);
+            if !has_sum {
+                asks.data_mut()[26..28].fill(0);
+            }
+            let (next, out) = through(run, "i1", asks);
+            let shown = String::from_utf8(out[28..].to_vec()).unwrap();
+            assert!(!shown.contains("10.0.1.2") && shown.contains("c=IN IP4 192.0.2.1\r\n"), "{shown}");
+            let length: usize =
+                shown.split("l: ").nth(1).unwrap().split('\r').next().unwrap().parse().unwrap();
+            assert!(
+                shown.ends_with(&format!("s={pad}\r\n"))
+                    && shown.split("\r\n\r\n").nth(1).unwrap().len() == length,
+                "{shown}"
+            );
+            let lengths = [2, 24].map(|at| usize::from(u16::from_be_bytes([out[at], out[at + 1]])));
+            assert_eq!(lengths, [out.len(), out.len() - 20]);
+            let [src, dst] = [[192, 0, 2, 1], [203, 0, 113, 1]].map(Ipv4Addr::from);
+            assert!(wire::checksum::header20_ok(out.first_chunk().unwrap()));
+            match has_sum {
+                true => assert!(wire::checksum::transport_v4_ok(src, dst, wire::Protocol(17), &out[20..])),
+                false => assert_eq!(out[26..28], [0, 0]),
+            }
+            // Its answer says the phone's own address.
+            let outside = port(&ends(&out));
+            let answer = format!("SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 192.0.2.1:{outside}\r\n\r\n");
+            let (next, came) = through(next, "i0", datagram(1, proxy, ("192.0.2.1", outside), &answer));
+            assert_eq!(&came[28..], b"SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 10.0.1.2:5060\r\n\r\n");
+            run = next;
+        }
+    }
+    // Part of a message, or what is no message, stays.
+    let mut part = datagram(2, phone, proxy, "BYE sip:10.0.1.2 SIP/2.0\r\n\r\n");
+    part.data_mut()[6] |= 0x20;
+    let (run, out) = through(run, "i1", part);
+    assert!(out.ends_with(b"BYE sip:10.0.1.2 SIP/2.0\r\n\r\n"));
+    let (mut run, out) = through(run, "i1", datagram(2, phone, proxy, "BYE sip:10.0.1.2"));
+    assert!(out.ends_with(b"BYE sip:10.0.1.2"));
+    assert_eq!(run.read("nat.algs"), "ftp 0 0\nsip 16 1");
 }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Segments of sessions whose text says addresses: those that inside ends send get outside ones, and sequence numbers move with the length of the text.
+//! Packets of sessions whose text says addresses. Segments that inside ends send get outside ones, and sequence numbers move with the length of the text. Messages of SIP change in both directions.
 
 use element::clock::Nanos;
 use nat::Nat;
 use nat::ftp::{MOST_GROWTH, commands};
 use packet::Packet;
 
-use crate::nat::segment::{Segment, substitute};
+use crate::nat::segment::{Segment, datagram, substitute, substitute_in};
 
 /// Changes text and numbers of a segment, whose addresses and ports have been translated, of the session with this number; side 0 is inside.
 pub(in crate::nat) fn edit(nat: &mut Nat, now: Nanos, number: u32, side: usize, packet: &mut Packet) {
+    if nat.speaks_sip(number) {
+        replace_in_datagram(nat, now, number, side, packet);
+        return;
+    }
     if side == 0 {
         replace(nat, now, number, packet);
     }
@@ -18,6 +22,19 @@ pub(in crate::nat) fn edit(nat: &mut Nat, now: Nanos, number: u32, side: usize, 
     if let Some(segment) = at.and_then(|at| packet.network_mut()?.get_mut(at..)) {
         nat.shift(number, side, segment);
     }
+}
+
+/// Changes a message of SIP. One that a packet does not hold whole stays, and so does one for which there is no memory.
+fn replace_in_datagram(
+    nat: &mut Nat,
+    now: Nanos,
+    number: u32,
+    side: usize,
+    packet: &mut Packet,
+) -> Option<()> {
+    let (transport, payload) = datagram(packet)?;
+    let edits = nat.sip(now, number, side, &packet.network()?[payload.clone()]);
+    if edits.is_empty() { None } else { substitute_in(packet, transport, &payload, &edits) }
 }
 
 /// Puts outside addresses and ports in place of inside ones. Text that a packet does not hold whole stays.

@@ -350,6 +350,44 @@ fn a_host_of_a_forward_says_nothing_of_itself_in_errors() {
 }
 
 #[test]
+fn a_packet_on_its_way_reaches_no_other_host() {
+    // What happens between the two elements; whether the host still gets the packet.
+    let other = "translate 2001:db8:1::/48 to 192.0.2.1 ports 5000-5063\n";
+    let moved = format!("{other}forward udp 99 on 192.0.2.1 to 2001:db8:1::77\n");
+    let files = crate::io::testing::Temp::new();
+    for (name, value, arrives) in [
+        ("nat.load", other.replace("64 to", "63 to"), true),
+        // The host's number is that of the forward's host now.
+        ("nat.load", moved, false),
+        // Another host has its number.
+        ("nat.end", "all".to_owned(), false),
+    ] {
+        let path = files.file("nat", other);
+        let between = "nat[0] -> o0 :: TestOut; i1 :: TestIn -> [1]six;";
+        let config = text(&path, "")
+            .replace("nat[0] -> [1]six;", between)
+            .replace("-> o0 :: TestOut; local", "-> Discard; local");
+        let run = Rig::text(&config).ready();
+        let ask = packet(2, "ip6 2001:db8:1::5 > 64:ff9b::203.0.113.9 / udp 7 > 53");
+        let (run, left, _) = becomes(run, "i6", ask);
+        let answer = format!("ip 203.0.113.9 > 192.0.2.1 / udp 53 > {}", outside_port(&left));
+        run.give("i4", vec![packet(1, &answer)]);
+        let mut run = run.again();
+        let mut waiting = run.out("o0");
+        assert_eq!(waiting.len(), 1);
+        let value = if name == "nat.load" { files.file("nat", &value) } else { value };
+        run.write(name, &value).unwrap();
+        let another = packet(2, "ip6 2001:db8:1::6 > 64:ff9b::203.0.113.9 / udp 7 > 53");
+        let run = becomes(run, "i6", another).0;
+        run.give("i1", vec![waiting.remove(0)]);
+        let run = run.again();
+        assert_eq!(run.bytes("o6").len(), usize::from(arrives), "{name} {value}");
+        let dropped = if arrives { vec![] } else { vec![(Reason::NoMapping, 1)] };
+        assert_eq!(run.drops("six"), dropped, "{name} {value}");
+    }
+}
+
+#[test]
 fn ftp_between_families_inside_keeps_its_numbers() {
     let statements = "STATEMENT \"translate 10.0.1.0/24,2001:db8:1::/48 to 192.0.2.1\", \
         STATEMENT \"forward tcp 21 to 10.0.1.20\"";

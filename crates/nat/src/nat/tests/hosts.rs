@@ -86,6 +86,109 @@ fn blocks_of_ports_belong_to_one_subscriber() {
     out(&mut nat, 0, "ip 10.0.1.9 > 203.0.113.1 / udp 1 > 9").unwrap();
 }
 
+/// The outside address and the first port of the block of what has left.
+fn block_of(ends: &str, size: u16) -> (String, u16) {
+    (ends.split(':').next().unwrap().to_owned(), port(ends) / size * size)
+}
+
+// RFC 6888, REQ-8.
+#[test]
+fn a_block_that_comes_back_is_nobody_elses_for_a_while() {
+    const BLOCKS: &str = "translate 10.0.1.0/24 to 192.0.2.1 ports 1024-1087 block 32 max 1";
+    // What the first host sends, and whether its block waits for another one.
+    for (text, what, waits) in [
+        (BLOCKS.to_owned(), "udp 7 > 9", true),
+        (BLOCKS.to_owned(), "icmp echo id 4", true),
+        (BLOCKS.to_owned(), "tcp 7 > 9 flags S", false),
+        (format!("{BLOCKS}\nfilter address-dependent"), "udp 7 > 9", false),
+    ] {
+        let mut seen = BTreeSet::new();
+        for seed in 0..40 {
+            let mut nat = Nat::new(policy(&text), &[], seed);
+            out(&mut nat, 0, &format!("ip 10.0.1.1 > 203.0.113.1 / {what}")).unwrap();
+            let first = nat.subscribers().next().unwrap().blocks[0].0;
+            nat.reap(300 * S, 10);
+            assert_eq!(nat.len(), 0);
+            let other = out(&mut nat, 419 * S, "ip 10.0.1.2 > 203.0.113.1 / udp 7 > 9").unwrap();
+            seen.insert(block_of(&other, 32).1 == first);
+        }
+        assert_eq!(seen, if waits { [false].into() } else { [false, true].into() }, "{text}: {what}");
+    }
+    // After that time it is anyone's: both blocks are given again. A shorter time may be set, also while blocks wait.
+    for (hold, later) in [("", 120), ("\ntimeout hold 5s", 5)] {
+        let text = BLOCKS.replace("max 1", "max 2") + "\ntimeout udp 1s" + hold;
+        let mut nat = nat(&text);
+        out(&mut nat, 0, "ip 10.0.1.1 > 203.0.113.1 / udp 7 > 9").unwrap();
+        nat.reap(S, 10);
+        assert_eq!(nat.subscribers.held.iter().count(), 1);
+        nat.reap(later * S, 10);
+        assert_eq!(nat.subscribers.held.iter().count(), 1, "{hold}");
+        nat.replace(policy(&text), &[address("192.0.2.1")], 1);
+        nat.reap((later + 1) * S, 10);
+        assert_eq!(nat.subscribers.held.iter().count(), 0, "{hold}");
+        assert!(nat.subscribers.space(address("192.0.2.1")).held() == 0);
+    }
+}
+
+#[test]
+fn who_comes_back_gets_its_block_again() {
+    let text = "translate 10.0.1.0/24 to 192.0.2.1-192.0.2.8 ports 1024-2047 block 16\ntimeout udp 1s";
+    let mut nat = nat(text);
+    let first = block_of(&out(&mut nat, 0, "ip 10.0.1.1 > 203.0.113.1 / udp 7 > 9").unwrap(), 16);
+    for n in 1..200 {
+        // Now and then a connection of TCP alone: the block still waits for others.
+        let what = if n % 3 == 0 { "tcp 7 > 9 flags S" } else { "udp 7 > 9" };
+        let found = out(&mut nat, 10 * n * S, &format!("ip 10.0.1.1 > 203.0.113.1 / {what}")).unwrap();
+        assert_eq!(block_of(&found, 16), first);
+        assert_eq!(nat.subscribers.held.iter().count(), 0);
+        nat.end(TCP, ("10.0.1.1".parse().unwrap(), 7), ("203.0.113.1".parse().unwrap(), 9));
+        nat.reap((10 * n + 2) * S, 10);
+        assert_eq!(nat.subscribers.held.iter().count(), 1);
+    }
+}
+
+#[test]
+fn better_a_block_that_should_wait_than_none() {
+    let text = "translate 10.0.1.0/24 to 192.0.2.1-192.0.2.2 ports 1024-1055 block 16\ntimeout udp 1s";
+    let mut nat = nat(text);
+    let mut order = Vec::new();
+    for host in 0..4 {
+        let found = out(&mut nat, 2 * host * S, &format!("ip 10.0.1.{host} > 203.0.113.1 / udp 7 > 9"));
+        order.push(block_of(&found.unwrap(), 16));
+        nat.reap((2 * host + 1) * S, 10);
+    }
+    // Each had another one. The next hosts get those that have waited longest on their address.
+    assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 4);
+    let next = block_of(&out(&mut nat, 9 * S, "ip 10.0.1.9 > 203.0.113.1 / udp 7 > 9").unwrap(), 16);
+    assert_eq!(Some(&next), order.iter().find(|(outside, _)| *outside == next.0));
+}
+
+#[test]
+fn ports_wait_that_other_statements_take_away() {
+    // From blocks to blocks of other sizes: none has a port of the old one. From random ports to others.
+    for (old, new) in [
+        ("block 32", "block 16"),
+        ("block 32", "ports 1024-1120"),
+        ("", "block 32"),
+        ("", "ports 1024-2000 max-ports 100"),
+    ] {
+        for seed in 0..20 {
+            let statement = |rest: &str| format!("translate 10.0.1.0/24 to 192.0.2.1 {rest}");
+            let mut nat = Nat::new(policy(&statement(old)), &[], seed);
+            let before = out(&mut nat, S, "ip 10.0.1.1 > 203.0.113.1 / udp 7 > 9").unwrap();
+            // The host has another address for a moment, so that its session cannot go on.
+            nat.replace(policy("translate 10.0.1.0/24 to 192.0.2.7"), &[], seed);
+            assert_eq!(nat.len(), 0);
+            nat.replace(policy(&statement(new)), &[], seed);
+            for n in 0..60 {
+                let found =
+                    out(&mut nat, 2 * S, &format!("ip 10.0.1.2 > 203.0.113.1 / udp {n} > 9")).unwrap();
+                assert_ne!(port(&found), port(&before), "{old} {new}");
+            }
+        }
+    }
+}
+
 #[test]
 fn deterministic_ports_are_those_that_are_computed() {
     let text = "translate 100.64.0.0/24 to 192.0.2.1-192.0.2.3 deterministic";
