@@ -538,5 +538,83 @@ fn ftp_clients_and_servers_get_help() {
     }
     let counts = site.junctor(&["ctl", "nat44.algs"]);
     let counts = String::from_utf8_lossy(&counts.stdout).trim().to_owned();
-    assert_eq!(counts, "ftp 4 0", "EPRT and PORT of the client inside, 229 and 227 of the server inside");
+    assert_eq!(
+        counts, "ftp 4 0\nsip 0 0",
+        "EPRT and PORT of the client inside, 229 and 227 of the server inside"
+    );
+}
+
+/// A caller and a callee of sipp: the call goes through, with its voice in both directions.
+fn check_calls(site: &Site, caller: (&Namespace, &str), callee: (&Namespace, &str), dialled: &str) {
+    const CALLS: &str = "3";
+    let path = |name: &str| site.files.path().join(name).display().to_string();
+    let (calls, voice) = (path("caller.xml"), path("voice"));
+    std::fs::write(&calls, include_str!("peers/caller.xml").replace("VOICE", &voice)).unwrap();
+    std::fs::write(&voice, [0x55; 4000]).unwrap();
+    let log = |who: &str| path(&format!("{who}.log"));
+    let (said, heard) = (log("caller"), log("callee"));
+    let media = |address, port| {
+        [
+            "-i",
+            address,
+            "-p",
+            "5060",
+            "-mi",
+            address,
+            "-mp",
+            port,
+            "-m",
+            CALLS,
+            "-nostdin",
+            "-trace_msg",
+            "-message_file",
+        ]
+    };
+    let answers = [&["sipp", "-sn", "uas", "-rtp_echo"], &media(callee.1, "7000")[..], &[&heard]].concat();
+    let mut phone = callee.0.spawn(&answers).unwrap();
+    let listens = || callee.0.run(&["ss", "-Huln"]).is_ok_and(|all| all.contains(":5060"));
+    wait_for("the phone", PATIENCE, || listens() || phone.ended().is_some()).unwrap();
+    let number = format!("{dialled}:5060");
+    let asks = [
+        &["sipp", &number, "-sf", &calls, "-timeout", "100", "-timeout_error"],
+        &media(caller.1, "8000")[..],
+        &[&said],
+    ]
+    .concat();
+    let went = caller.0.run(&asks);
+    let told = [&said, &heard].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    assert!(went.is_ok(), "{went:?} {}", told.concat());
+    wait_for("the end of the calls", PATIENCE, || phone.ended().is_some()).unwrap();
+    // Nobody outside hears an inside address but in the name of a call.
+    let outside = &told[usize::from(std::ptr::eq(callee.0, &site.outside))];
+    let tells = |line: &&str| line.contains("10.0.") && !line.starts_with("Call-ID:");
+    assert_eq!(outside.lines().find(tells), None, "{outside}");
+    // And a phone inside hears its own.
+    let bye = format!("BYE sip:{}:5060", callee.1);
+    assert!(told[1].contains(&bye), "{}", told[1]);
+    let all = site.json(&["sessions", "--element", "nat44", "--protocol", "udp"]);
+    let is_media = |session: &&Value| {
+        let ports = [&session["source_port"], &session["destination_port"]];
+        ports.iter().any(|port| **port == 7000) && session["state"] == "open"
+    };
+    assert!(all["sessions"].as_array().unwrap().iter().any(|one| is_media(&one)), "{all}");
+    site.junctor(&["sessions", "--element", "nat44", "--end", "--all"]);
+}
+
+#[test]
+fn phones_call_through_a_translator() {
+    let test = "phones_call_through_a_translator";
+    if skip_without(test, &["ping", "ethtool", "sipp", "ss"]) {
+        return;
+    }
+    let site = Site::new(&format!("{STATEMENTS}alg sip on\nforward udp 5060 to 10.0.1.2\n"), &[]);
+    for host in [&site.inside, &site.neighbour] {
+        wait_for("a way out", PATIENCE, || ping(host, &["192.0.2.2"]).is_ok()).unwrap();
+    }
+    let outside = (&site.outside, "192.0.2.2");
+    check_calls(&site, (&site.neighbour, "10.0.2.2"), outside, "192.0.2.2");
+    check_calls(&site, outside, (&site.inside, "10.0.1.2"), "192.0.2.1");
+    let counts = site.junctor(&["ctl", "nat44.algs"]);
+    let counts = String::from_utf8_lossy(&counts.stdout).trim().to_owned();
+    assert!(counts.starts_with("ftp 0 0\nsip ") && counts.ends_with(" 0"), "{counts}");
 }
