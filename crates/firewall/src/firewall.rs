@@ -3,13 +3,15 @@
 
 mod book;
 mod fragments;
+mod related;
+mod watch;
 mod zones;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, InsertError, Key};
+use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, Key};
 
 use crate::compile::Compiled;
 use crate::policy::{Action, Answer, Facts, ICMP, ICMP6, Policy, Rule, SELF};
@@ -18,6 +20,8 @@ use crate::track::{Fault, State, Tcp, Use, timeout};
 use book::Book;
 pub use book::Counts;
 use fragments::Fragments;
+use related::Related;
+pub use related::{AnnouncedCounts, Parent, Service};
 use zones::Zones;
 
 /// Connections that are looked at for each packet to find those whose time is over.
@@ -62,7 +66,8 @@ impl Ruleset {
 
     /// Whether a connection would be refused if it began now.
     pub fn refuses(&self, connection: &Connection) -> bool {
-        self.action(self.find(&connection.facts()), connection.zones[0]) != Action::Accept
+        let facts = connection.facts();
+        self.action(self.find(&facts), facts.from) != Action::Accept
     }
 
     /// Bytes that its structures take.
@@ -79,6 +84,10 @@ impl Ruleset {
                 format!("of a connection that was accepted by {by}")
             }
             (Verdict::Pass, None) if decision.is_known => "of a known connection".to_owned(),
+            (Verdict::Pass, Some(by)) if decision.is_related => {
+                format!("announced by a connection that was accepted by {by}")
+            }
+            (Verdict::Pass, None) if decision.is_related => "announced by a known connection".to_owned(),
             (Verdict::Pass, None) => format!("no rule matches: {}", self.default_words(decision)),
             (Verdict::Drop(Cause::Rule) | Verdict::Reject(_), None) => {
                 format!("no rule matches: {}", self.default_words(decision))
@@ -148,13 +157,21 @@ pub struct Decision {
     pub rule: Option<u32>,
     /// Whether it belongs to a known connection.
     pub is_known: bool,
+    /// Whether a known connection has announced the one that it begins.
+    pub is_related: bool,
     /// Whether it is to be logged.
     pub logs: bool,
 }
 
 impl Decision {
     fn dropped(cause: Cause) -> Decision {
-        Decision { verdict: Verdict::Drop(cause), rule: None, is_known: false, logs: false }
+        Decision {
+            verdict: Verdict::Drop(cause),
+            rule: None,
+            is_known: false,
+            is_related: false,
+            logs: false,
+        }
     }
 
     /// Of a packet that comes from no zone.
@@ -173,6 +190,8 @@ struct Entry {
     zones: [u16; 2],
     /// Whether its source's connections are counted for the rule.
     counts_source: bool,
+    /// What announced it.
+    parent: Option<Parent>,
     packets: [u32; 2],
     bytes: [u64; 2],
     began_s: u32,
@@ -217,6 +236,8 @@ pub struct Connection {
     pub state: State,
     /// The rule that accepted it.
     pub rule: Option<u32>,
+    /// The connection that announced it.
+    pub parent: Option<Parent>,
     /// Packets there and back.
     pub packets: [u32; 2],
     /// Bytes there and back.
@@ -336,6 +357,15 @@ impl<K: Addresses> Room for Side<K> {
     }
 }
 
+/// What is known of the connection of a packet.
+struct Found {
+    /// Whether the packet is from the side that was asked.
+    is_from_server: bool,
+    /// The port of that side.
+    server_port: u16,
+    state: State,
+}
+
 /// A packet that has been looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead {
@@ -361,6 +391,7 @@ pub struct Firewall {
     book: Book,
     zones: Zones,
     fragments: Fragments,
+    related: Related,
     seed: u64,
 }
 
@@ -372,6 +403,7 @@ impl Firewall {
             book: Book::new(&ruleset.policy),
             zones: Zones::new(&ruleset.policy),
             fragments: Fragments::default(),
+            related: Related::default(),
             four: Side::new(capacity, seed),
             six: Side::new(capacity, seed),
             ruleset,
@@ -403,7 +435,7 @@ impl Firewall {
     pub fn judge(&mut self, now_ns: u64, ip: &[u8], from: u8, to: u8) -> Decision {
         self.reap(now_ns, REAPED);
         let ahead = self.look(ip, from, to);
-        self.decide(now_ns, &ahead, false)
+        self.judge_ahead(now_ns, &ahead, ip)
     }
 
     /// What [`judge`](Self::judge) would decide. Nothing is counted, and no connection begins or changes.
@@ -433,9 +465,31 @@ impl Firewall {
         }
     }
 
-    /// Decides on a packet that has been looked at.
-    pub fn judge_ahead(&mut self, now_ns: u64, ahead: &Ahead) -> Decision {
-        self.decide(now_ns, ahead, false)
+    /// What is known of the connection of a packet.
+    fn found(&self, ahead: &Ahead) -> Option<Found> {
+        fn of<K: Addresses>(table: &FlowTable<Entry, K>, key: &tables::flow::Prepared<K>) -> Option<Found> {
+            let hit = table.lookup_prepared(key)?;
+            let flow = table.flow(hit.id)?;
+            Some(Found {
+                is_from_server: hit.direction == Direction::Reply,
+                server_port: flow.forward.parts().3[1],
+                state: flow.value.track.state(),
+            })
+        }
+        match &ahead.key {
+            Prepared::None => None,
+            Prepared::Four(key) => of(&self.four.table, key),
+            Prepared::Six(key) => of(&self.six.table, key),
+        }
+    }
+
+    /// Decides on a packet that has been looked at. `ip` are its bytes.
+    pub fn judge_ahead(&mut self, now_ns: u64, ahead: &Ahead, ip: &[u8]) -> Decision {
+        let decision = self.decide(now_ns, ahead, false);
+        if decision.verdict == Verdict::Pass {
+            self.watch(now_ns, ahead, ip);
+        }
+        decision
     }
 
     fn prepare(&self, seen: &Seen) -> Prepared {
@@ -462,7 +516,8 @@ impl Firewall {
         };
         let free = self.ruleset.policy.connections.saturating_sub(self.len());
         let (ruleset, book, zones) = (&*self.ruleset, &mut self.book, &self.zones);
-        let mut bench = Bench { ruleset, book, zones, now_ns, free, rehearses };
+        let related = &mut self.related;
+        let mut bench = Bench { ruleset, book, zones, related, now_ns, free, rehearses };
         let decision = match (&ahead.key, seen.facts.source.is_ipv4()) {
             (Prepared::Four(key), _) => bench.judge(&mut self.four, &mut self.six, seen, key),
             (Prepared::Six(key), _) => bench.judge(&mut self.six, &mut self.four, seen, key),
@@ -549,6 +604,7 @@ impl Firewall {
             zones: entry.zones.map(|zone| self.zones.present(zone)),
             state: entry.track.state(),
             rule: self.book.rule(entry.slot),
+            parent: entry.parent,
             packets: entry.packets,
             bytes: entry.bytes,
             began_ns: u64::from(entry.began_s) * 1_000_000_000,
@@ -562,11 +618,11 @@ fn ended<K: Addresses>(book: &mut Book, forward: K, entry: &Entry) {
 }
 
 impl Connection {
-    /// What rules see of its first packet.
+    /// What rules saw of its first packet, or of that of the connection that announced it.
     pub fn facts(&self) -> Facts {
         let is_icmp = [ICMP, ICMP6].contains(&self.protocol);
         let has_ports = wire::Protocol(self.protocol).has_ports();
-        Facts {
+        let facts = Facts {
             from: self.zones[0],
             to: self.zones[1],
             source: self.source,
@@ -574,7 +630,8 @@ impl Connection {
             protocol: self.protocol,
             ports: has_ports.then_some(self.ports),
             icmp: is_icmp.then_some([self.ports[1] as u8, 0]),
-        }
+        };
+        self.parent.map_or(facts, |parent| parent.facts(facts))
     }
 }
 
@@ -617,6 +674,7 @@ struct Bench<'a> {
     ruleset: &'a Ruleset,
     book: &'a mut Book,
     zones: &'a Zones,
+    related: &'a mut Related,
     now_ns: u64,
     free: usize,
     /// Whether everything stays as it is.
@@ -692,7 +750,7 @@ impl Bench<'_> {
         if renews && !self.rehearses {
             table.set_expiry(id, self.now_ns + idle);
         }
-        Ok(Decision { verdict: Verdict::Pass, rule, is_known: true, logs: false })
+        Ok(Decision { verdict: Verdict::Pass, rule, is_known: true, is_related: false, logs: false })
     }
 
     /// An ICMP error passes with the connection of the packet that it is about.
@@ -711,14 +769,14 @@ impl Bench<'_> {
             return Decision::dropped(Cause::Window);
         }
         let rule = self.book.rule(entry.slot);
-        Decision { verdict: Verdict::Pass, rule, is_known: true, logs: false }
+        Decision { verdict: Verdict::Pass, rule, is_known: true, is_related: false, logs: false }
     }
 
     /// A packet that neither belongs to a connection nor begins one.
     fn alone(&mut self, seen: &Seen) -> Decision {
         let (rule, action, logs) = self.ask(seen);
         self.spend(rule, seen);
-        Decision { verdict: verdict(action), rule, is_known: false, logs }
+        Decision { verdict: verdict(action), rule, is_known: false, is_related: false, logs }
     }
 
     /// A rule has decided.
@@ -753,6 +811,17 @@ impl Bench<'_> {
             _ => None,
         };
         let begins = !matches!(tcp, Some(Err(_))) && !matches!(seen.part, Part::Answer(..));
+        let track = match tcp {
+            Some(Ok(tcp)) => Track::Tcp(tcp),
+            _ => Track::Other(State::Single),
+        };
+        let mut begun = Begun { track, rule: None, slot: 0, parent: None };
+        if begins
+            && let Some(parent) = self.related.find(self.now_ns, &seen.facts)
+            && let Some(slot) = self.slot_of_parent(&side.table, parent, seen)
+        {
+            return self.begin_related(side, other, key, seen, Begun { slot, parent: Some(parent), ..begun });
+        }
         let (rule, action, logs) = self.ask(seen);
         let is_stateless = rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].is_stateless);
         // What a rule refuses is refused by it; the others would pass as part of a connection only. The router knows its own.
@@ -760,7 +829,7 @@ impl Bench<'_> {
             return Decision::dropped(Cause::NoConnection);
         }
         self.spend(rule, seen);
-        let decision = Decision { verdict: verdict(action), rule, is_known: false, logs };
+        let decision = Decision { verdict: verdict(action), rule, is_known: false, is_related: false, logs };
         if action != Action::Accept || is_stateless || !begins {
             return decision;
         }
@@ -771,15 +840,66 @@ impl Bench<'_> {
         if self.rehearses {
             return decision;
         }
+        (begun.rule, begun.slot) = (rule, self.book.slot(rule));
+        match self.begin(side, other, key, seen, &begun) {
+            true => decision,
+            false => Decision { verdict: Verdict::Drop(Cause::Full), ..decision },
+        }
+    }
+
+    /// Begins a connection that another one has announced.
+    fn begin_related<K: Addresses>(
+        &mut self,
+        side: &mut Side<K>,
+        other: &mut dyn Room,
+        key: K,
+        seen: &Seen,
+        begun: Begun,
+    ) -> Decision {
+        let rule = self.book.rule(begun.slot);
+        let logs = rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].log.is_some());
+        let decision = Decision { verdict: Verdict::Pass, rule, is_known: false, is_related: true, logs };
+        if self.rehearses {
+            return decision;
+        }
+        self.related.begun(&seen.facts);
+        match self.begin(side, other, key, seen, &begun) {
+            true => decision,
+            false => Decision { verdict: Verdict::Drop(Cause::Full), ..decision },
+        }
+    }
+
+    /// The slot of the rule that accepted the parent of a connection, if both go between the same zones.
+    fn slot_of_parent<K: Addresses>(
+        &self,
+        table: &FlowTable<Entry, K>,
+        parent: Parent,
+        seen: &Seen,
+    ) -> Option<u32> {
+        let facts = parent.facts(seen.facts);
+        let key = K::make(facts.source, facts.destination, facts.protocol, facts.ports?)?;
+        let hit = table.lookup(&key).filter(|hit| hit.direction == Direction::Forward)?;
+        let flow = table.flow(hit.id).filter(|flow| flow.expires_ns > self.now_ns)?;
+        let is_over = matches!(flow.value.track.state(), State::Closed | State::Reset);
+        let zones = [facts.from, facts.to].map(|zone| self.zones.lasting(zone));
+        (!is_over && flow.value.zones == zones).then_some(flow.value.slot)
+    }
+
+    /// Begins a connection; returns whether there is room for it.
+    fn begin<K: Addresses>(
+        &mut self,
+        side: &mut Side<K>,
+        other: &mut dyn Room,
+        key: K,
+        seen: &Seen,
+        begun: &Begun,
+    ) -> bool {
         let (book, now_ns) = (&mut *self.book, self.now_ns);
         if self.free == 0 && !side.make(now_ns, book) && !other.make(now_ns, book) {
-            return Decision { verdict: Verdict::Drop(Cause::Full), ..decision };
+            return false;
         }
-        let track = match tcp {
-            Some(Ok(tcp)) => Track::Tcp(tcp),
-            _ => Track::Other(State::Single),
-        };
-        let slot = self.book.slot(rule);
+        let Begun { track, rule, slot, parent } = *begun;
+        let source = seen.facts.source;
         let counts_source =
             rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].per_source.is_some());
         let entry = Entry {
@@ -787,20 +907,28 @@ impl Bench<'_> {
             slot,
             zones: [seen.facts.from, seen.facts.to].map(|zone| self.zones.lasting(zone)),
             counts_source,
+            parent,
             packets: [1, 0],
             bytes: [u64::from(seen.length), 0],
             began_s: (self.now_ns / 1_000_000_000) as u32,
         };
         let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, track.state());
         self.book.began(slot, source, counts_source);
-        match side.table.insert(key, key.back(), entry, self.now_ns + idle) {
-            Ok(_) => decision,
-            Err(InsertError::Full { .. } | InsertError::Exists { .. }) => {
-                self.book.ended(slot, source, counts_source);
-                Decision { verdict: Verdict::Drop(Cause::Full), ..decision }
-            }
+        let is_there = side.table.insert(key, key.back(), entry, self.now_ns + idle).is_ok();
+        if !is_there {
+            self.book.ended(slot, source, counts_source);
         }
+        is_there
     }
+}
+
+/// A connection that begins.
+struct Begun {
+    track: Track,
+    /// The rule that accepts it itself.
+    rule: Option<u32>,
+    slot: u32,
+    parent: Option<Parent>,
 }
 
 fn verdict(action: Action) -> Verdict {

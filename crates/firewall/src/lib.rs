@@ -36,7 +36,10 @@ mod seen;
 pub mod track;
 
 pub use compile::Compiled;
-pub use firewall::{Ahead, Cause, Connection, Counts, Decision, Firewall, Moves, Ruleset, Verdict};
+pub use firewall::{
+    Ahead, AnnouncedCounts, Cause, Connection, Counts, Decision, Firewall, Moves, Parent, Ruleset, Service,
+    Verdict,
+};
 pub use read::{Reading, members_of, read, read_file};
 pub use review::review;
 pub use rulefile::names::{protocol, protocol_name};

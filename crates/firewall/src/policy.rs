@@ -32,6 +32,8 @@ pub struct Policy {
     pub timeouts: Timeouts,
     /// Connections at most.
     pub connections: usize,
+    /// Protocols whose announcements of connections are read.
+    pub algs: Algs,
 }
 
 /// Links that rules treat alike.
@@ -261,6 +263,35 @@ impl Timeouts {
             "other" => &mut self.other,
             _ => return None,
         })
+    }
+}
+
+/// Protocols that announce connections in their text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Algs {
+    /// Data connections of FTP.
+    pub ftp: bool,
+    /// Answers of TFTP servers from other ports.
+    pub tftp: bool,
+}
+
+impl Default for Algs {
+    fn default() -> Algs {
+        Algs { ftp: true, tftp: false }
+    }
+}
+
+impl Algs {
+    /// The names of all.
+    pub const NAMES: [&'static str; 2] = ["ftp", "tftp"];
+
+    /// The switch of that name.
+    pub fn named(&mut self, name: &str) -> Option<&mut bool> {
+        match name {
+            "ftp" => Some(&mut self.ftp),
+            "tftp" => Some(&mut self.tftp),
+            _ => None,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! A file is read line by line, and a line word by word. A line that ends with a comma or a backslash goes on in the next one.
 
+mod alg;
 mod rule;
 
 use std::collections::HashSet;
@@ -11,7 +12,7 @@ use std::path::Path;
 use lang::{Diagnostic, SourceMap, Span, suggest};
 use rulefile::{AddressRange, Addresses, Faults, Line, Word, bounded, lines, names, time_ns};
 
-use crate::policy::{Action, Answer, Members, Policy, PortRange, Set, Timeouts, ZONES_MAX, Zone};
+use crate::policy::{Action, Algs, Answer, Members, Policy, PortRange, Set, Timeouts, ZONES_MAX, Zone};
 
 /// Rules at most.
 const RULES_MAX: usize = 1 << 20;
@@ -21,8 +22,8 @@ const SET_MAX: usize = 1 << 22;
 const CONNECTIONS_MAX: usize = 1 << 24;
 const CONNECTIONS: usize = 1 << 18;
 
-const STATEMENTS: [&str; 8] =
-    ["zone", "set", "default", "timeout", "connections", "accept", "drop", "reject"];
+const STATEMENTS: [&str; 9] =
+    ["zone", "set", "default", "timeout", "connections", "alg", "accept", "drop", "reject"];
 
 /// A rule file that has been read.
 #[derive(Debug)]
@@ -49,6 +50,7 @@ pub fn read(name: &str, text: &str, directory: &Path) -> Reading {
         log_default: false,
         timeouts: Timeouts::default(),
         connections: CONNECTIONS,
+        algs: Algs::default(),
     };
     reader.faults.open_quotes(&lines);
     // Names may be used above the line that declares them.
@@ -234,6 +236,7 @@ impl Reader<'_> {
             "default" => self.default(policy, line),
             "timeout" => self.timeout(policy, line),
             "connections" => self.connections(policy, line),
+            "alg" => self.alg(policy, line),
             _ => self.unknown(first, "statement", STATEMENTS.into_iter()),
         }
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{Protocol, ipv6, tcp};
 
-use crate::policy::{Facts, ICMP, ICMP6, TCP};
+use crate::policy::{Facts, ICMP, ICMP6, TCP, UDP};
 use crate::track::Segment;
 
 /// Why a packet cannot be judged.
@@ -146,6 +146,16 @@ fn behind_fragment(next: u8, payload: &[u8]) -> usize {
     let mut extensions = ipv6::Extensions::new(Protocol(next), payload).map_while(Result::ok);
     let header = extensions.find(|extension| extension.fragment().is_some());
     header.map_or(0, |header| payload.len().saturating_sub(header.offset + header.data.len()))
+}
+
+/// What a packet of TCP or UDP carries.
+pub(crate) fn payload(ip: &[u8]) -> Option<&[u8]> {
+    let Layers { protocol, rest, .. } = layers(ip, false)?;
+    match protocol {
+        TCP => rest.get(usize::from(rest.get(12)? >> 4) * 4..),
+        UDP => rest.get(8..usize::from(u16_at(rest, 4)?)),
+        _ => None,
+    }
 }
 
 fn segment(bytes: &[u8]) -> Option<Segment> {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A router with a firewall between two hosts, whose Linux says what passes; and rule files on the command line.
 
+mod firewall_peers;
 mod nft;
+mod peers;
 
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;

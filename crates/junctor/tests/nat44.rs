@@ -52,7 +52,7 @@ impl Site {
         let files = tempfile::tempdir().unwrap();
         let path = |name: &str| files.path().join(name).display().to_string();
         std::fs::write(path("nat"), statements).unwrap();
-        std::fs::write(path("rules"), "zone inside d0 d2\nzone outside d1\naccept from inside to inside,outside\naccept from outside to inside tcp port 80 dst 10.0.1.2\n").unwrap();
+        std::fs::write(path("rules"), "zone inside d0 d2\nzone outside d1\naccept from inside to inside,outside\naccept from outside to inside tcp port 80,21 dst 10.0.1.2\n").unwrap();
         let interfaces = ["d1=192.0.2.1/24,mtu=1300", "d0=10.0.1.1/24", "d2=10.0.2.1/24"];
         let (nat, rules) = (path("nat"), path("rules"));
         let more = more.iter().map(|word| if *word == "RULES" { rules.as_str() } else { *word });
@@ -508,7 +508,15 @@ fn gateways_stand_in_one_text() {
 
 #[test]
 fn ftp_clients_and_servers_get_help() {
-    let test = "ftp_clients_and_servers_get_help";
+    check_ftp("ftp_clients_and_servers_get_help", &[]);
+}
+
+#[test]
+fn ftp_passes_a_firewall_in_the_same_router() {
+    check_ftp("ftp_passes_a_firewall_in_the_same_router", &["--firewall", "RULES"]);
+}
+
+fn check_ftp(test: &str, more: &[&str]) {
     if skip_without(test, &["ping", "python3", "ethtool", "curl"]) {
         return;
     }
@@ -518,7 +526,7 @@ fn ftp_clients_and_servers_get_help() {
     }
     let statements =
         format!("{STATEMENTS}forward tcp 2121 to 10.0.1.2 port 21\nfilter address-and-port-dependent\n");
-    let site = Site::new(&statements, &[]);
+    let site = Site::new(&statements, more);
     let folder = site.files.path().join("ftp");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("hello"), "hello\n").unwrap();
@@ -542,6 +550,15 @@ fn ftp_clients_and_servers_get_help() {
         counts, "ftp 4 0\nsip 0 0",
         "EPRT and PORT of the client inside, 229 and 227 of the server inside"
     );
+    if more.is_empty() {
+        return;
+    }
+    let counts = site.junctor(&["ctl", "fw.algs"]);
+    let counts = String::from_utf8_lossy(&counts.stdout).into_owned();
+    assert!(counts.starts_with("ftp 8 8 0\n"), "{counts}");
+    let shown = site.junctor(&["sessions", "--element", "fw"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert_eq!(shown.matches("  related: ftp").count(), 8, "{shown}");
 }
 
 /// A caller and a callee of sipp: the call goes through, with its voice in both directions.

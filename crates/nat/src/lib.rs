@@ -20,7 +20,6 @@
 //! 3. [`Nat::replace`] puts another policy in place. Sessions stay where it allows them.
 #![forbid(unsafe_code)]
 
-pub mod ftp;
 mod hosts;
 mod intervals;
 mod journal;
@@ -30,10 +29,9 @@ pub mod policy;
 mod ports;
 mod prefix;
 mod read;
-pub mod sip;
-pub mod stream;
 mod track;
 
+pub use alg::{ftp, sip, stream};
 pub use hosts::{Mark, is_stand_in};
 pub use journal::{Change, Event, Lack, Log, What, subscriber_text};
 pub use nat::{Ahead, AlgCounts, Cause, Edit, Nat, Outcome, PutOff, Session, Subscriber};

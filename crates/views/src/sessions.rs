@@ -57,6 +57,8 @@ pub struct Session {
     pub age_s: u64,
     /// Seconds until it ends, if nothing comes.
     pub expires_s: u64,
+    /// The protocol that announced it on another connection, such as `ftp`.
+    pub announced_by: Option<String>,
 }
 
 fn session(handler: &str, line: &str) -> Option<Session> {
@@ -79,6 +81,7 @@ fn session(handler: &str, line: &str) -> Option<Session> {
         bytes: [number(counts + 1)?, number(counts + 3)?],
         age_s: number(counts + 4)?,
         expires_s: number(counts + 5)?,
+        announced_by: words.get(counts + 6).filter(|word| **word != "-").map(|word| (*word).to_owned()),
     })
 }
 
@@ -145,9 +148,10 @@ pub fn sessions_text(sessions: &[Session]) -> String {
         let rule = s.rule.map_or_else(|| "-".to_owned(), |rule| rule.to_string());
         let zones =
             s.zones.as_ref().map(|[from, to]| format!("  {rule:>5}  {from} {to}")).unwrap_or_default();
+        let related = s.announced_by.as_ref().map_or_else(String::new, |by| format!("  related: {by}"));
         let _ = writeln!(
             text,
-            "{:6} {from:source$} {}{to:destination$} {:11} {:>20} {:>20} {:>8} {:>8}{zones}",
+            "{:6} {from:source$} {}{to:destination$} {:11} {:>20} {:>20} {:>8} {:>8}{zones}{related}",
             s.protocol,
             column(via),
             s.state,
@@ -178,6 +182,7 @@ pub fn sessions_json(sessions: &[Session]) -> Vec<Value> {
             object["from"] = json!(from);
             object["to"] = json!(to);
             object["rule_line"] = json!(s.rule);
+            object["announced_by"] = json!(s.announced_by);
         }
         object
     };
@@ -190,7 +195,7 @@ mod tests {
 
     #[test]
     fn lines_are_understood() {
-        let line = "tcp 10.0.0.2 1000 192.0.2.1 80 open inside outside 12 5 300 4 2000 61 7440";
+        let line = "tcp 10.0.0.2 1000 192.0.2.1 80 open inside outside 12 5 300 4 2000 61 7440 ftp";
         let found = session("connections", line).unwrap();
         assert_eq!((found.source.1, found.rule, found.bytes, found.age_s), (1000, Some(12), [300, 2000], 61));
         let shown = sessions_text(&[found]);
@@ -198,7 +203,7 @@ mod tests {
             shown.contains("10.0.0.2:1000") && shown.contains("5/300") && shown.contains("2 h"),
             "{shown}"
         );
-        assert!(shown.ends_with("     12  inside outside\n"), "{shown}");
+        assert!(shown.ends_with("     12  inside outside  related: ftp\n"), "{shown}");
         let line = "udp 10.0.0.2 1000 192.0.2.1 4000 203.0.113.9 53 open 5 300 4 2000 61 300";
         let found = session("sessions", line).unwrap();
         assert_eq!((found.destination.1, found.outside.unwrap().1, found.bytes), (53, 4000, [300, 2000]));

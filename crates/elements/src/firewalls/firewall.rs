@@ -40,6 +40,8 @@
 //!   `stateless`: packets pass one by one. `name NAME`, `comment "TEXT"`.
 //! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `tcp-reset` (10 s), `udp` (5 min), `udp-single` (1 min),
 //!   `icmp` (1 min) or `other` (10 min). `connections N`, at most 16777216, default 262144.
+//! * `alg ftp on|off`, default on: data connections of FTP pass that a control connection to port 21 announces, by PORT, EPRT, or the answers to PASV and EPSV. `alg tftp on|off`,
+//!   default off: a TFTP server answers from another port. An announced connection passes once, within a minute, between the two hosts of the one that announces it. Ports below 1024 are refused.
 //!
 //! Segments of TCP must lie in the window of their connection. Fragments have no ports: put IPReassembler in front.
 //!
@@ -53,7 +55,8 @@
 //! **Handlers**
 //! * `rules` read: for each rule its line in the file, packets, bytes, connections, seconds since the last match, and its text. The last line is the default.
 //! * `connections` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each connection. It has protocol, source, port, destination, port,
-//!   state, both zones, and the line of the rule. Packets and bytes there and back follow, then its age and the seconds until it ends.
+//!   state, both zones, and the line of the rule. Packets and bytes there and back follow, then its age and the seconds until it ends, and the protocol that announced it, or `-`.
+//! * `algs` read: a line each for `ftp` and `tftp`: connections that were announced, that have begun, and announcements that were refused.
 //! * `nconnections`, `capacity` read. `file` read: FILE.
 //! * `refused` read: connections that the present rules would not accept, as in `connections`, at most 1,000.
 //! * `journal` read, with the number of an event as parameter, default 0: the number of the next event, how many were too many, and how many are gone; then a line for each.
@@ -114,6 +117,7 @@ pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::defau
         read "nconnections" => |gate, cx| gate.count(cx.now());
         read "capacity" => |gate| lock(gate.judge()).firewall.ruleset().policy.connections;
         read "file" => |gate| &gate.file;
+        read "algs" => |gate| lock(gate.judge()).algs();
         read "refused" => |gate, cx| refused(gate.judge(), REFUSED, cx.now()).concat();
         read "journal" => |gate, from: &str| gate.journal(place("journal", from)?);
         read "logged" => |gate, from: &str| logged(gate.judge(), place("logged", from)?);
@@ -386,7 +390,7 @@ impl Element for Gate {
             let zones = Gate::zones(&judge, port, &packet);
             let decision = match zones[0] {
                 NOWHERE => Decision::stray(),
-                _ => judge.firewall.judge_ahead(now, &self.ahead[n]),
+                _ => judge.firewall.judge_ahead(now, &self.ahead[n], packet.network().unwrap_or_default()),
             };
             if decision.logs {
                 judge.note(cx.wall(), &decision, &packet, port, zones);

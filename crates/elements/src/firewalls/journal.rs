@@ -29,6 +29,8 @@ struct Event {
     /// The rule was one of a file that others have replaced.
     is_replaced: bool,
     action: Action,
+    /// Another connection announced the one that it begins.
+    is_related: bool,
     seen: Seen,
     /// The link by which the packet came, and the one by which it would go.
     links: [Arc<str>; 2],
@@ -98,6 +100,7 @@ impl Journal {
             rule: decision.rule,
             is_replaced: false,
             action,
+            is_related: decision.is_related,
             seen,
             links: links(),
             head: head as u16,
@@ -201,7 +204,8 @@ impl Event {
     /// With what its line begins: number, time, action.
     fn beginning(&self) -> String {
         let action = self.action.to_string().replace(' ', "-");
-        format!("{} {}.{:09} {action}", self.number, self.wall / SECOND, self.wall % SECOND)
+        let related = if self.is_related { "-related" } else { "" };
+        format!("{} {}.{:09} {action}{related}", self.number, self.wall / SECOND, self.wall % SECOND)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use element::clock::{Nanos, SECOND};
-use firewall::{Connection, Decision, Firewall, Moves, Ruleset};
+use firewall::{AnnouncedCounts, Connection, Decision, Firewall, Moves, Ruleset, Service};
 use packet::Packet;
 use sync::lock::{AdaptiveGuard, AdaptiveLock};
 
@@ -135,6 +135,15 @@ impl Judge {
         self.replace(mine, moves, links);
     }
 
+    /// A line for each protocol that announces connections: announced, begun, refused.
+    pub(super) fn algs(&self) -> String {
+        let announced = self.firewall.announced().into_iter();
+        let line = |(service, counts): (Service, AnnouncedCounts)| {
+            format!("{} {} {} {}\n", service.name(), counts.announced, counts.begun, counts.refused)
+        };
+        announced.map(line).collect()
+    }
+
     /// A line for each rule: its line in the file, packets, bytes, connections, seconds since it matched last, its text. The last one is the default.
     pub(super) fn rules(&self, now: Nanos) -> String {
         let policy = &self.firewall.ruleset().policy;
@@ -169,7 +178,7 @@ fn line(ruleset: &Ruleset, connection: &Connection, now: Nanos) -> String {
     let rule = connection.rule.and_then(|rule| policy.rules.get(rule as usize));
     let c = connection;
     format!(
-        "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n",
+        "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n",
         firewall::protocol_name(c.protocol),
         c.source,
         c.ports[0],
@@ -185,6 +194,7 @@ fn line(ruleset: &Ruleset, connection: &Connection, now: Nanos) -> String {
         c.bytes[1],
         now.saturating_sub(c.began_ns) / SECOND,
         c.expires_ns.saturating_sub(now).div_ceil(SECOND),
+        c.parent.map_or("-", |parent| parent.service.name()),
     )
 }
 

@@ -6,23 +6,23 @@ use super::*;
 use crate::policy::{self, ICMP, ICMP6, TCP, UDP};
 use crate::track::{ACK, FIN, SYN};
 
-const INSIDE: u8 = 1;
-const OUTSIDE: u8 = 2;
+pub(super) const INSIDE: u8 = 1;
+pub(super) const OUTSIDE: u8 = 2;
 const ZONES: &str = "zone inside eth1\nzone outside eth0\n";
-const SECOND: u64 = 1_000_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;
 
-fn ruleset(text: &str) -> Arc<Ruleset> {
+pub(super) fn ruleset(text: &str) -> Arc<Ruleset> {
     let reading = crate::read("test", &format!("{ZONES}{text}"), Path::new("."));
     let shown = lang::render(&reading.diagnostics, &reading.sources, false);
     let policy = reading.policy.unwrap_or_else(|| panic!("{shown}"));
     Arc::new(Ruleset::new(policy).unwrap())
 }
 
-fn firewall(text: &str) -> Firewall {
+pub(super) fn firewall(text: &str) -> Firewall {
     Firewall::new(ruleset(text), 7)
 }
 
-fn swap(fw: &mut Firewall, ruleset: Arc<Ruleset>) {
+pub(super) fn swap(fw: &mut Firewall, ruleset: Arc<Ruleset>) {
     let moves = Moves::new(fw.ruleset(), &ruleset);
     fw.replace(ruleset, moves);
 }
@@ -35,7 +35,7 @@ fn end(fw: &mut Firewall, chosen: impl Fn(&Connection) -> bool) -> usize {
 }
 
 /// An IP packet of either family.
-fn ip(protocol: u8, source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
+pub(super) fn ip(protocol: u8, source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
     let length = payload.len() as u16;
     match (source.parse::<IpAddr>().unwrap(), destination.parse::<IpAddr>().unwrap()) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
@@ -54,7 +54,7 @@ fn ip(protocol: u8, source: &str, destination: &str, payload: &[u8]) -> Vec<u8> 
     }
 }
 
-fn ports(source: u16, destination: u16) -> Vec<u8> {
+pub(super) fn ports(source: u16, destination: u16) -> Vec<u8> {
     [source.to_be_bytes(), destination.to_be_bytes()].concat()
 }
 
@@ -97,8 +97,8 @@ fn error(source: &str, destination: &str, about: &[u8]) -> Vec<u8> {
     ip(if six { ICMP6 } else { ICMP }, source, destination, &payload)
 }
 
-const PASS: Verdict = Verdict::Pass;
-const REFUSED: Verdict = Verdict::Drop(Cause::Rule);
+pub(super) const PASS: Verdict = Verdict::Pass;
+pub(super) const REFUSED: Verdict = Verdict::Drop(Cause::Rule);
 const STRAY: Verdict = Verdict::Drop(Cause::NoConnection);
 
 #[test]

@@ -41,6 +41,8 @@ default reject with prohibited log
 timeout udp 2m
 timeout tcp 1h
 connections 1000
+alg tftp on
+alg ftp off
 
 accept from inside to outside
 accept from inside to self tcp port ssh src @admins log \"by an admin\" name ssh
@@ -54,15 +56,15 @@ accept ip6 proto ospf,47",
     assert_eq!(policy.zones.iter().map(|z| z.links.len()).collect::<Vec<_>>(), [0, 2, 1]);
     assert_eq!((policy.default, policy.log_default), (Action::Reject(Answer::Prohibited), true));
     assert_eq!((policy.timeouts.udp, policy.timeouts.tcp), (120_000_000_000, 3_600_000_000_000));
-    assert_eq!(policy.connections, 1000);
+    assert_eq!((policy.connections, policy.algs), (1000, Algs { ftp: false, tftp: true }));
     let [all, ssh, shop, others, icmp, ping, ospf] = &policy.rules[..] else { panic!("{:?}", policy.rules) };
-    assert_eq!((&all.matches.from[..], &all.matches.to[..], all.line), (&[1][..], &[2][..], 11));
+    assert_eq!((&all.matches.from[..], &all.matches.to[..], all.line), (&[1][..], &[2][..], 13));
     assert_eq!((ssh.log.as_deref(), ssh.name.as_deref()), (Some("by an admin"), Some("ssh")));
     assert_eq!(ssh.matches.destination_ports.ranges, [PortRange { low: 22, high: 22 }]);
     assert_eq!((ssh.matches.to[0], &ssh.matches.source.sets[..]), (0, &[0][..]));
     assert_eq!(shop.matches.protocols, [TCP, UDP]);
     assert_eq!(shop.matches.destination_ports.ranges.len(), 4);
-    assert_eq!((shop.limit.map(|l| l.burst), shop.per_source, shop.line), (Some(7), Some(20), 13));
+    assert_eq!((shop.limit.map(|l| l.burst), shop.per_source, shop.line), (Some(7), Some(20), 15));
     assert!(others.matches.source.negated && others.matches.source.addresses.len() == 1);
     assert_eq!(icmp.matches.icmp, [(3, Some(4)), (8, None)]);
     assert_eq!((&ping.matches.protocols[..], ping.is_stateless), (&[ICMP, ICMP6][..], true));
@@ -77,6 +79,15 @@ accept ip6 proto ospf,47",
 fn every_mistake_has_its_place_and_its_remedy() {
     let known = "known: self, inside, outside, any";
     for (text, expected) in [
+        ("alg sip on", "3: unknown protocol 'sip'; known: ftp, tftp"),
+        (
+            "alg ftp maybe",
+            "3: 'maybe' is neither on nor off; write `alg NAME on` or `alg NAME off`, for example `alg tftp on`",
+        ),
+        (
+            "alg ftp",
+            "3: 'alg' needs a protocol, and 'on' or 'off'; write `alg NAME on` or `alg NAME off`, for example `alg tftp on`",
+        ),
         ("acept from inside", "3: unknown statement 'acept'; did you mean `accept`?"),
         ("accept from insid", "3: unknown zone 'insid'; did you mean `inside`?"),
         ("accept from garden", &format!("3: unknown zone 'garden'; {known}")),

@@ -46,6 +46,9 @@ pub struct Command {
 /// How much longer an argument can become: from `|2|::|1|` to fields of IPv4 with all their digits.
 pub const MOST_GROWTH: usize = 17;
 
+/// Where servers wait.
+pub const SERVER: u16 = 21;
+
 const PORT: &[u8] = b"PORT ";
 const EPRT: &[u8] = b"EPRT ";
 const PASV: &[u8] = b"227 ";
@@ -145,9 +148,9 @@ fn port_within(text: &[u8]) -> Option<(u16, Range<usize>)> {
 fn command(payload: &[u8], line: usize, speaker: Speaker) -> Option<Command> {
     let rest = payload.get(line..)?;
     let [first, second] = speaker.verbs();
-    let verb = rest.get(..first.len())?.to_ascii_uppercase();
-    let is_first = verb == first;
-    if !is_first && verb != second {
+    let verb = rest.get(..first.len())?;
+    let is_first = verb.eq_ignore_ascii_case(first);
+    if !is_first && !verb.eq_ignore_ascii_case(second) {
         return None;
     }
     let spaces = rest[verb.len()..].iter().take_while(|b| **b == b' ').count();
@@ -177,6 +180,13 @@ fn command(payload: &[u8], line: usize, speaker: Speaker) -> Option<Command> {
     };
     let ends = speaker == Speaker::Server || matches!(payload.get(argument.end), Some(b'\r' | b'\n'));
     ends.then_some(Command { form, line, argument, address, port })
+}
+
+/// Whether a line of a client asks the server to wait for a data connection: `PASV`, or `EPSV` with or without a family.
+pub fn asks_to_wait(line: &[u8]) -> bool {
+    let Some((verb, rest)) = line.split_at_checked(4) else { return false };
+    let is_asked = verb.eq_ignore_ascii_case(b"PASV") || verb.eq_ignore_ascii_case(b"EPSV");
+    is_asked && rest.first().is_none_or(|next| matches!(next, b' ' | b'\r' | b'\n'))
 }
 
 /// The addresses and ports in a payload, and whether it ends within a line with one, or what may become such a line.
@@ -259,6 +269,21 @@ mod tests {
             "227 Entering Passive Mode (1,2,3,4,5,6)",
         ] {
             client(&format!("{bad}\r\n"), &[], false);
+        }
+    }
+
+    #[test]
+    fn clients_ask_servers_to_wait() {
+        for (line, asks) in [
+            ("PASV\r\n", true),
+            ("epsv\n", true),
+            ("EPSV 2\r\n", true),
+            ("EPSV ALL\r\n", true),
+            ("PASVX\r\n", false),
+            ("PAS", false),
+            ("NOOP\r\n", false),
+        ] {
+            assert_eq!(asks_to_wait(line.as_bytes()), asks, "{line}");
         }
     }
 
