@@ -16,6 +16,7 @@
 //! Keys of the client's packets have zone 0, those of answers, with address translation, zone 1.
 
 mod apply;
+mod bonds;
 mod checks;
 mod errors;
 mod listing;
@@ -32,10 +33,12 @@ use tables::flow::{Flow, FlowId, FlowKey6, FlowTable, Prepared};
 
 use crate::packet::{ACK, Quoted, SYN, Unseen, Upper, View, addresses, is_icmp};
 use crate::policy::{Mode, Policy, TCP, UDP};
+use crate::tally::{Marks, Tally};
 use crate::track::{Side, Track};
+use bonds::Bonds;
 use checks::Checks;
 pub use listing::{ServerView, ServiceView, Session};
-pub use replace::{Draft, Superseded};
+pub use replace::{Draft, Retired, Superseded};
 pub use servers::{Change, State};
 use servers::{Face, Slot};
 
@@ -43,6 +46,32 @@ use servers::{Face, Slot};
 const CLIENTS: u16 = 0;
 /// Zone of keys of packets from servers.
 const SERVERS: u16 = 1;
+
+/// Where packets meet the balancer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// In one place, before they are routed: requests and answers.
+    #[default]
+    Only,
+    /// Before they are routed. Answers are translated by [`Stage::Leaving`].
+    Arriving,
+    /// After they were routed: answers alone. A firewall in between then sees the servers' own addresses in both directions.
+    Leaving,
+}
+
+impl Stage {
+    /// Whether requests get their server here.
+    #[inline]
+    fn takes_requests(self) -> bool {
+        self != Stage::Leaving
+    }
+
+    /// Whether answers get the address of their service here.
+    #[inline]
+    fn takes_answers(self) -> bool {
+        self != Stage::Arriving
+    }
+}
 
 /// What is done with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,11 +118,16 @@ impl From<Unseen> for Cause {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     slot: u32,
-    track: Track,
+    began_s: u32,
+    tally: Tally,
     /// The policy that it was last compared with.
     epoch: u16,
-    began_s: u32,
+    track: Track,
+    marks: Marks,
 }
+
+// A record of the table then has two lines.
+const _: () = assert!(size_of::<Option<Entry>>() == 28);
 
 /// The table of sessions.
 type Sessions = FlowTable<Entry, FlowKey6>;
@@ -126,7 +160,7 @@ enum Way {
     /// An error about what was sent to a server.
     ErrorOut(View, Quoted),
     /// From a server that is probed to the router.
-    Own(View),
+    Own(View, Stage),
 }
 
 /// A packet that was looked at, and whose session has been asked for.
@@ -141,6 +175,7 @@ pub struct Balancer {
     slots: Vec<Slot>,
     free: Vec<u32>,
     sessions: Sessions,
+    bonds: Bonds,
     roles: HashMap<u128, u8, FixedState>,
     /// The service of an address, a protocol and a port; port 0 stands for all others.
     ports: HashMap<(u128, Option<u8>, u16), u16, FixedState>,
@@ -153,6 +188,12 @@ pub struct Balancer {
     epoch: u16,
     checks: Checks,
     rng: Rng,
+    /// Counts slots that were taken.
+    serials: u32,
+    /// When sessions were last looked at.
+    latest_ns: u64,
+    /// What is no longer needed, and takes time to go.
+    retired: Retired,
 }
 
 /// The key of a packet, in a zone.
@@ -168,6 +209,7 @@ impl Balancer {
         let empty = Policy { services: Vec::new(), own: [None; 2], ..Policy::clone(&policy) };
         let mut balancer = Balancer {
             sessions: FlowTable::new(empty.sessions, seed),
+            bonds: Bonds::default(),
             policy: Arc::new(empty),
             faces: Vec::new(),
             slots: Vec::new(),
@@ -180,6 +222,9 @@ impl Balancer {
             epoch: 0,
             checks: Checks::default(),
             rng: Rng::with_seed(seed),
+            serials: 0,
+            latest_ns: now_ns,
+            retired: Retired::default(),
         };
         let mut draft = balancer.draft(policy);
         draft.build();
@@ -202,9 +247,16 @@ impl Balancer {
         self.sessions.is_empty()
     }
 
+    /// How many client addresses are known that keep their server.
+    pub fn clients(&self) -> usize {
+        self.bonds.len()
+    }
+
     /// Ends sessions whose time has come; at most so many are looked at.
     #[inline]
     pub fn reap(&mut self, now_ns: u64, mut looks: usize) {
+        self.latest_ns = self.latest_ns.max(now_ns);
+        self.reap_bonds(now_ns, looks);
         while let Some(id) = self.sessions.expired(now_ns, &mut looks) {
             self.end(id);
         }
@@ -212,9 +264,14 @@ impl Balancer {
 
     /// Looks at packets, so that their sessions are in the cache when each is balanced.
     #[inline]
-    pub fn look_ahead<'a>(&self, packets: impl Iterator<Item = &'a [u8]>, ahead: &mut Vec<Ahead>) {
+    pub fn look_ahead<'a>(
+        &self,
+        packets: impl Iterator<Item = &'a [u8]>,
+        stage: Stage,
+        ahead: &mut Vec<Ahead>,
+    ) {
         ahead.clear();
-        ahead.extend(packets.map(|ip| Ahead(self.way(ip, true))));
+        ahead.extend(packets.map(|ip| Ahead(self.way(ip, stage, true))));
         for Ahead(way) in ahead {
             if let Way::Client(_, key) | Way::Server(_, key) = way {
                 self.sessions.approach(key);
@@ -229,12 +286,18 @@ impl Balancer {
 
     /// What a packet is. `answers`: it may answer a probe.
     #[inline]
-    fn way(&self, ip: &[u8], answers: bool) -> Way {
+    fn way(&self, ip: &[u8], stage: Stage, answers: bool) -> Way {
         let Some([source, destination]) = addresses(ip) else { return Way::Other };
-        let (from, to) = (self.role(source), self.role(destination));
+        let (mut from, mut to) = (self.role(source), self.role(destination));
+        if !stage.takes_answers() {
+            from &= !role::BEHIND;
+        }
+        if !stage.takes_requests() {
+            to = 0;
+        }
         let is_own = answers && to & role::OWN != 0 && from & role::PROBED != 0;
         if !is_own && to & role::VIRTUAL == 0 && from & role::BEHIND == 0 {
-            return self.error_from_afar(ip);
+            return if stage.takes_answers() { self.error_from_afar(ip) } else { Way::Other };
         }
         let view = match View::of(ip) {
             Ok(view) => view,
@@ -242,9 +305,11 @@ impl Balancer {
             Err(why) => return Way::Wrong(why),
         };
         match view.upper {
-            _ if is_own => Way::Own(view),
+            _ if is_own => Way::Own(view, stage),
             Upper::Alone => Way::Other,
-            Upper::Error(quoted) if self.is_about_server(&quoted) => Way::ErrorOut(view, quoted),
+            Upper::Error(quoted) if stage.takes_answers() && self.is_about_server(&quoted) => {
+                Way::ErrorOut(view, quoted)
+            }
             Upper::Error(quoted) if to & role::VIRTUAL != 0 => Way::ErrorIn(view, quoted),
             Upper::Error(_) => Way::Other,
             _ if to & role::VIRTUAL != 0 => Way::Client(view, self.sessions.prepare(key(&view, CLIENTS))),
@@ -271,7 +336,7 @@ impl Balancer {
         self.role(quoted.destination) & role::BEHIND != 0
     }
 
-    /// Balances a packet that has arrived.
+    /// Balances a packet that was looked at.
     #[inline]
     pub fn arriving(&mut self, now_ns: u64, ip: &mut [u8], ahead: &Ahead) -> Outcome {
         self.go(now_ns, ip, &ahead.0)
@@ -285,18 +350,18 @@ impl Balancer {
             Way::Server(view, key) => self.server_packet(now_ns, ip, view, key),
             Way::ErrorIn(view, quoted) => self.error_in(now_ns, ip, view, quoted),
             Way::ErrorOut(view, quoted) => self.error_out(now_ns, ip, view, quoted),
-            Way::Own(view) if self.answer(now_ns, ip, view) => Outcome::Consumed,
-            Way::Own(_) => {
-                let way = self.way(ip, false);
+            Way::Own(view, _) if self.answer(now_ns, ip, view) => Outcome::Consumed,
+            Way::Own(_, stage) => {
+                let way = self.way(ip, *stage, false);
                 self.go(now_ns, ip, &way)
             }
         }
     }
 
     /// Does the same to a copy of a packet, and leaves everything else as it is.
-    pub fn rehearse(&self, now_ns: u64, ip: &mut [u8]) -> Outcome {
-        let way = match self.way(ip, true) {
-            Way::Own(view) if self.answered(ip, &view).is_none() => self.way(ip, false),
+    pub fn rehearse(&self, now_ns: u64, ip: &mut [u8], stage: Stage) -> Outcome {
+        let way = match self.way(ip, stage, true) {
+            Way::Own(view, _) if self.answered(ip, &view).is_none() => self.way(ip, stage, false),
             way => way,
         };
         match way {
@@ -309,7 +374,7 @@ impl Balancer {
             },
             Way::ErrorIn(view, quoted) => self.error_in(now_ns, ip, &view, &quoted),
             Way::ErrorOut(view, quoted) => self.error_out(now_ns, ip, &view, &quoted),
-            Way::Own(_) => Outcome::Consumed,
+            Way::Own(..) => Outcome::Consumed,
         }
     }
 
@@ -400,21 +465,21 @@ impl Balancer {
         if now_ns >= self.by_hash_until_ns {
             return None;
         }
-        Some((None, self.service_by_hash(view)?))
+        Some((None, self.service_by_hash(now_ns, view)?))
     }
 
     /// The service that a server's packet answers for by the hash alone. Packets that ask or begin a connection are the server's own.
-    fn service_by_hash(&self, view: &View) -> Option<(u128, u16)> {
+    fn service_by_hash(&self, now_ns: u64, view: &View) -> Option<(u128, u16)> {
         let asks = match view.upper {
             Upper::Ports { flags, .. } => flags & (SYN | ACK) == SYN,
             Upper::Query { .. } => true,
             _ => false,
         };
-        if asks { None } else { self.only_service_of(&key(view, SERVERS)) }
+        if asks { None } else { self.only_service_of(now_ns, &key(view, SERVERS)) }
     }
 
     /// The address and port of the only service whose hash leads the client of an answer to the server that it comes from.
-    fn only_service_of(&self, answer: &FlowKey6) -> Option<(u128, u16)> {
+    fn only_service_of(&self, now_ns: u64, answer: &FlowKey6) -> Option<(u128, u16)> {
         let has_ports = matches!(answer.proto, TCP | UDP);
         let mut found = None;
         for number in self.behind.get(&answer.src)? {
@@ -430,7 +495,7 @@ impl Balancer {
             let dst = crate::packet::number(service.address);
             let request = FlowKey6 { dst, dport: port, zone: CLIENTS, ..answer.reversed() };
             let is_its = self.service_of(request.proto, dst, port) == Some(at)
-                && self.choose(at, self.hash(at, &request)) == Some(*number);
+                && self.server_for(now_ns, at, request.src, self.hash(at, &request)) == Some(*number);
             if is_its && found.replace((dst, port)).is_some() {
                 return None;
             }

@@ -89,8 +89,8 @@ pub struct Service {
     pub ports: Vec<(u16, u16)>,
     /// How packets reach servers.
     pub mode: Mode,
-    /// Whether all connections of a client address go to one server.
-    pub by_source: bool,
+    /// If all connections of a client address go to one server: how long that lasts behind the last one.
+    pub persist_ns: Option<u64>,
     /// Whether the table has room for more than [`FEW`](crate::maglev::FEW) servers from the start.
     pub is_large: bool,
     /// How servers are checked, if they are.
@@ -162,6 +162,8 @@ pub struct Policy {
     pub timeouts: Timeouts,
     /// Sessions at most.
     pub sessions: usize,
+    /// Client addresses at most that keep their server.
+    pub clients: usize,
     /// Changes which server a hash leads to.
     pub seed: u64,
 }

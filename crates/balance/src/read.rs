@@ -16,8 +16,11 @@ use crate::policy::{Policy, Service, Timeouts};
 /// Sessions at most, and how many by default.
 const SESSIONS_MAX: u64 = 1 << 24;
 const SESSIONS: usize = 1 << 18;
+/// Client addresses that keep their server, by default.
+const CLIENTS: usize = 1 << 16;
 
-const STATEMENTS: [&str; 8] = ["service", "server", "check", "persist", "own", "timeout", "sessions", "seed"];
+const STATEMENTS: [&str; 9] =
+    ["service", "server", "check", "persist", "own", "timeout", "sessions", "clients", "seed"];
 
 /// A file that has been read.
 #[derive(Debug)]
@@ -40,6 +43,7 @@ pub fn read(name: &str, text: &str) -> Reading {
         own: [None; 2],
         timeouts: Timeouts::default(),
         sessions: SESSIONS,
+        clients: CLIENTS,
         seed: 0,
     };
     let mut reader = Reader { faults: Faults::new("E0801"), policy, spans: Vec::new() };
@@ -115,6 +119,7 @@ impl Reader {
             "own" => self.own(line),
             "timeout" => self.timeout(line),
             "sessions" => self.sessions(line),
+            "clients" => self.clients(line),
             "seed" => self.seed(line),
             _ => self.unknown(first, "statement", &STATEMENTS),
         }

@@ -38,16 +38,19 @@
 //! 2. A [`FlowId`] names one flow for ever; when it is gone the id leads nowhere, also after the record is used again.
 //! 3. Each flow that expires has one valid heap entry, with `bound_ns <= expires_ns`; entries for flows gone or moved earlier are skipped,
 //!    and never outnumber the valid ones by more than two to one and 64.
-//! 4. There are never more flows than the capacity. A refused insertion changes nothing.
+//! 4. No flow comes when there are as many as the capacity. A refused insertion changes nothing.
+//! 5. While another index is filled ([`Index`]), it has the keys of all flows in the records before its next one.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::{cmp::Reverse, collections::BinaryHeap, fmt};
 use sync::prefetch::prefetch;
 
 mod key;
+mod resize;
 mod state;
 
 pub use key::{FlowKey, FlowKey6, Key};
+pub use resize::Index;
 pub use state::State;
 
 /// Names a flow; leads nowhere once the flow is gone.
@@ -193,24 +196,24 @@ pub struct FlowTable<V, K: Key = FlowKey> {
     /// (bound, record, generation), soonest first.
     heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
     count: usize,
+    /// The index of another capacity.
+    filling: Option<Box<resize::Filling>>,
 }
 
 impl<V, K: Key> FlowTable<V, K> {
     /// A table for up to `capacity` flows; `seed` should be random.
     pub fn new(capacity: usize, seed: u64) -> Self {
-        let capacity = capacity.min(1 << 30);
-        // Two entries a flow, 62 % of the places filled when full.
-        let buckets = (capacity * 2 * 16).div_ceil(WAYS * 10).max(1);
-        let bucket = Bucket { tags: 0, entries: [0; WAYS] };
+        let Index { buckets, stash, .. } = Index::new(capacity, 0, seed);
         Self {
             seed,
-            capacity,
-            buckets: vec![bucket; buckets].into(),
-            stash: Vec::new(),
+            capacity: capacity.min(1 << 30),
+            buckets,
+            stash,
             records: Vec::new(),
             free: Vec::new(),
             heap: BinaryHeap::new(),
             count: 0,
+            filling: None,
         }
     }
 
@@ -234,7 +237,7 @@ impl<V, K: Key> FlowTable<V, K> {
     /// Asks for the record that a key most likely leads to, and returns its number.
     #[inline]
     pub fn approach(&self, prepared: &Prepared<K>) -> Option<u32> {
-        let bucket = &self.buckets[prepared.spot.buckets[0] as usize];
+        let bucket = self.buckets.get(prepared.spot.buckets[0] as usize)?;
         let way = first(bucket.matching(prepared.spot.tag));
         let number = bucket.entries.get(way)? >> 1;
         prefetch(self.records.get(number as usize)?);
@@ -325,6 +328,7 @@ impl<V, K: Key> FlowTable<V, K> {
             self.index(self.spot(words[0]), record << 1);
         }
         self.index(self.spot(words[1]), record << 1 | 1);
+        self.fill_in(record);
         let id = FlowId { record, generation: self.records[record as usize].generation };
         self.push_bound(expires_ns, id);
         Ok(id)
@@ -416,6 +420,7 @@ impl<V, K: Key> FlowTable<V, K> {
             self.unindex(self.spot(words[0]), id.record << 1);
         }
         self.unindex(self.spot(words[1]), id.record << 1 | 1);
+        self.fill_out(id.record);
         self.trim_heap();
         let [forward, reply] = words.map(K::from_words);
         Some(Flow { forward, reply, expires_ns, value })
@@ -539,16 +544,14 @@ impl<V, K: Key> FlowTable<V, K> {
 
     #[inline(always)]
     fn spot(&self, words: K::Words) -> Spot {
-        let hash = K::hash(self.seed, words);
-        // A multiplication and a shift map 32 bits to any number of buckets (Lemire 2019).
-        let bucket = |half: u64| (((half & 0xffff_ffff) * self.buckets.len() as u64) >> 32) as u32;
-        Spot { buckets: [bucket(hash >> 32), bucket(hash)], tag: ((hash >> 32) as u8).max(EMPTY + 1) }
+        Spot::of::<K>(self.seed, self.buckets.len(), words)
     }
 
     #[inline]
     fn find(&self, words: K::Words, spot: Spot) -> Option<Hit> {
         for at in spot.buckets {
-            let bucket = &self.buckets[at as usize];
+            // A spot that was prepared before the index changed may be beyond its end.
+            let Some(bucket) = self.buckets.get(at as usize) else { continue };
             let mut matching = bucket.matching(spot.tag);
             while matching != 0 {
                 if let Some(hit) = self.confirm(bucket.entries[first(matching) % WAYS], words) {
@@ -574,28 +577,12 @@ impl<V, K: Key> FlowTable<V, K> {
         same.then_some(Hit { id, direction })
     }
 
-    /// Enters it in the first bucket, so that most lookups end there, unless that is getting full: then in the emptier of
-    /// the two, which keeps any from overflowing (Azar et al., *Balanced Allocations*, 1999).
     fn index(&mut self, spot: Spot, entry: u32) {
-        let room = |at: u32| self.buckets[at as usize].matching(EMPTY).count_ones();
-        let [one, two] = spot.buckets;
-        let at = if room(one) > 2 || room(one) >= room(two) { one } else { two };
-        let bucket = &mut self.buckets[at as usize];
-        match bucket.matching(EMPTY) {
-            0 => self.stash.push((spot.tag, entry)),
-            empty => bucket.set(first(empty), spot.tag, entry),
-        }
+        enter(&mut self.buckets, &mut self.stash, spot, entry);
     }
 
     fn unindex(&mut self, spot: Spot, entry: u32) {
-        for at in spot.buckets {
-            let bucket = &mut self.buckets[at as usize];
-            let tagged = |way: &usize| bucket.tags >> (8 * way) & 0xff == u64::from(spot.tag);
-            if let Some(way) = (0..WAYS).filter(tagged).find(|way| bucket.entries[*way] == entry) {
-                return bucket.set(way, EMPTY, 0);
-            }
-        }
-        self.stash.retain(|(_, other)| *other != entry);
+        leave(&mut self.buckets, &mut self.stash, spot, entry);
     }
 
     fn push_bound(&mut self, bound_ns: u64, id: FlowId) {
@@ -615,6 +602,41 @@ impl<V, K: Key> FlowTable<V, K> {
                 valid.map(|(at, record)| Reverse((record.bound_ns, at as u32, record.generation))).collect();
         }
     }
+}
+
+impl Spot {
+    #[inline(always)]
+    fn of<K: Key>(seed: u64, count: usize, words: K::Words) -> Spot {
+        let hash = K::hash(seed, words);
+        // A multiplication and a shift map 32 bits to any number of buckets (Lemire 2019).
+        let bucket = |half: u64| (((half & 0xffff_ffff) * count as u64) >> 32) as u32;
+        Spot { buckets: [bucket(hash >> 32), bucket(hash)], tag: ((hash >> 32) as u8).max(EMPTY + 1) }
+    }
+}
+
+/// Enters it in the first bucket, so that most lookups end there, unless that is getting full: then in the emptier of
+/// the two, which keeps any from overflowing (Azar et al., *Balanced Allocations*, 1999).
+fn enter(buckets: &mut [Bucket], stash: &mut Vec<(u8, u32)>, spot: Spot, entry: u32) {
+    let room = |at: u32| buckets[at as usize].matching(EMPTY).count_ones();
+    let [one, two] = spot.buckets;
+    let at = if room(one) > 2 || room(one) >= room(two) { one } else { two };
+    let bucket = &mut buckets[at as usize];
+    match bucket.matching(EMPTY) {
+        0 => stash.push((spot.tag, entry)),
+        empty => bucket.set(first(empty), spot.tag, entry),
+    }
+}
+
+/// Takes an entry out.
+fn leave(buckets: &mut [Bucket], stash: &mut Vec<(u8, u32)>, spot: Spot, entry: u32) {
+    for at in spot.buckets {
+        let bucket = &mut buckets[at as usize];
+        let tagged = |way: &usize| bucket.tags >> (8 * way) & 0xff == u64::from(spot.tag);
+        if let Some(way) = (0..WAYS).filter(tagged).find(|way| bucket.entries[*way] == entry) {
+            return bucket.set(way, EMPTY, 0);
+        }
+    }
+    stash.retain(|(_, other)| *other != entry);
 }
 
 impl<V, K: Key> Record<V, K> {

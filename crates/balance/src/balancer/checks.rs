@@ -16,6 +16,8 @@ use crate::probe::{Answer, Ask, Probe, make, read};
 const EVENTS: usize = 64;
 /// Places of a table that a call looks at.
 const LOOKS: usize = 8192;
+/// Records of a table that a call looks at, if that gets another capacity.
+const RECORDS: usize = 1024;
 /// When the next call is due, if there is more to do.
 const SOON_NS: u64 = 1_000_000;
 /// The router's ports that probes come from.
@@ -51,9 +53,10 @@ impl Balancer {
         }
         self.checks.outbox.drain(..).for_each(|probe| send(&probe));
         self.build();
+        let is_resizing = self.resize_some(RECORDS);
         let next = self.checks.agenda.peek().map(|Reverse((at_ns, _))| *at_ns);
         match next {
-            _ if self.checks.has_stale => Some(now_ns + SOON_NS),
+            _ if self.checks.has_stale || is_resizing => Some(now_ns + SOON_NS),
             Some(at_ns) if at_ns <= now_ns => Some(now_ns + SOON_NS),
             next => next,
         }

@@ -26,7 +26,7 @@ impl Balancer {
         let known = self.sessions.lookup(&key).and_then(|hit| self.stays(now_ns, hit.id, 0));
         let by_hash = || {
             let service = self.service_of(key.proto, key.dst, key.dport)?;
-            self.choose(service, self.hash(service, &key))
+            self.server_for(now_ns, service, key.src, self.hash(service, &key))
         };
         let Some(slot) = known.or_else(by_hash) else { return Outcome::Unchanged };
         let slot = &self.slots[slot as usize];

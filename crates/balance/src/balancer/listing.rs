@@ -3,9 +3,11 @@
 
 use std::net::IpAddr;
 
-use super::Balancer;
+use tables::flow::FlowKey6;
+
 use super::servers::State;
-use crate::packet::address;
+use super::{Balancer, CLIENTS};
+use crate::packet::{address, number};
 use crate::policy::{SECOND, Service};
 
 /// A service and what has come of it.
@@ -69,6 +71,10 @@ pub struct Session {
     pub service: (IpAddr, u16),
     /// The server and its port.
     pub server: (IpAddr, u16),
+    /// Packets from the client and from the server.
+    pub packets: [u64; 2],
+    /// The same in bytes.
+    pub bytes: [u64; 2],
     /// Where it is.
     pub state: tables::flow::State,
     /// When it began.
@@ -149,11 +155,28 @@ impl Balancer {
                 client: (address(forward.src), forward.sport),
                 service: (address(forward.dst), forward.dport),
                 server: (self.address_of(slot), port),
+                packets: flow.value.tally.packets(),
+                bytes: flow.value.tally.bytes(flow.value.marks),
                 state: flow.value.track.state(forward.proto),
                 began_ns: u64::from(flow.value.began_s) * SECOND,
                 expires_ns: flow.expires_ns,
             });
         })
+    }
+
+    /// Ends the session of a client's address and port with a service's, if it is there.
+    pub fn end_of(&mut self, protocol: u8, client: (IpAddr, u16), service: (IpAddr, u16)) {
+        let key = FlowKey6 {
+            src: number(client.0),
+            dst: number(service.0),
+            sport: client.1,
+            dport: service.1,
+            proto: protocol,
+            zone: CLIENTS,
+        };
+        if let Some(hit) = self.sessions.lookup(&key) {
+            self.end(hit.id);
+        }
     }
 
     /// Says in words what happened to a packet that was rehearsed.

@@ -8,11 +8,12 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tables::flow::FlowTable;
+use tables::flow::Index;
 
+use super::bonds::{self, Lack, Room, tag};
 use super::servers::{Face, Slot, members};
 use super::sessions::Hand;
-use super::{Balancer, Sessions, role};
+use super::{Balancer, role};
 use crate::health::{Health, Watch};
 use crate::maglev::{Member, Table, signature};
 use crate::packet::{address, number};
@@ -39,9 +40,13 @@ pub struct Draft {
     policy: Arc<Policy>,
     /// The policy that it is to follow.
     before: Arc<Policy>,
-    /// Seed of another table of sessions, if their number changes, and that table.
-    seed: Option<u64>,
-    sessions: Option<Sessions>,
+    seed: u64,
+    /// The index of another number of sessions, and how many there may be now.
+    sessions: Option<Index>,
+    present: Option<usize>,
+    /// The same for bonds.
+    bonds: Option<Room>,
+    lack: Option<Lack>,
     /// For each service: who takes part, and the places.
     wanted: Vec<(Vec<Member>, u32)>,
     tables: Tables,
@@ -56,7 +61,8 @@ impl Draft {
             let table = || Arc::new(Table::of(members, *size));
             self.tables.entry(signature(members, *size)).or_insert_with(table);
         }
-        self.sessions = self.seed.map(|seed| FlowTable::new(self.policy.sessions, seed));
+        self.sessions = self.present.map(|present| Index::new(self.policy.sessions, present, self.seed));
+        self.bonds = self.lack.map(|lack| lack.make(self.seed.rotate_left(32)));
     }
 
     /// Takes tables that another balancer has. If it has the same policy, its tables serve until others are built.
@@ -66,6 +72,13 @@ impl Draft {
         }
         self.tables.extend(other.faces.iter().map(|face| (face.table.signature(), Arc::clone(&face.table))));
     }
+}
+
+/// Tables that are no longer needed. To drop them takes time: they may be taken out of a balancer, and dropped without its lock.
+#[derive(Debug, Default)]
+pub struct Retired {
+    pub(super) indexes: Vec<Index>,
+    pub(super) bonds: Option<bonds::Table>,
 }
 
 /// How a service's servers are known.
@@ -88,7 +101,9 @@ fn find(known: &Known<'_>, service: &Service, server: &Server) -> Option<u32> {
 impl Balancer {
     /// Begins to put another policy in place.
     pub fn draft(&mut self, policy: Arc<Policy>) -> Draft {
-        let seed = (policy.sessions != self.sessions.capacity()).then(|| self.rng.u64(..));
+        let seed = self.rng.u64(..);
+        let present = (policy.sessions != self.sessions.capacity_to_be()).then(|| self.sessions.capacity());
+        let lack = self.bonds.lacks(&policy);
         let known = known(&self.policy, &self.faces);
         let wanted = policy.services.iter().map(|service| {
             let weight = |_: usize, server: &Server| {
@@ -103,7 +118,8 @@ impl Balancer {
         let wanted = wanted.collect();
         let before = Arc::clone(&self.policy);
         let (tables, until) = (Tables::new(), Vec::new());
-        let mut draft = Draft { policy, before, seed, sessions: None, wanted, tables, until };
+        let (sessions, bonds) = (None, None);
+        let mut draft = Draft { policy, before, seed, sessions, present, bonds, lack, wanted, tables, until };
         draft.take_tables(self);
         draft
     }
@@ -131,7 +147,7 @@ impl Balancer {
     }
 
     pub(super) fn put_in_place(&mut self, draft: Draft, now_ns: u64) {
-        let Draft { policy, wanted, tables, until, sessions, .. } = draft;
+        let Draft { policy, wanted, tables, until, sessions, bonds, .. } = draft;
         let (old, before) = (Arc::clone(&self.policy), std::mem::take(&mut self.faces));
         let known = known(&old, &before);
         let mut same = HashSet::new();
@@ -160,7 +176,8 @@ impl Balancer {
             let table =
                 tables.get(&signature(members, *size)).or_else(|| until.get(at)).cloned().unwrap_or_default();
             let (refused, by_hash) = counts.get(service.name.as_str()).copied().unwrap_or_default();
-            self.faces.push(Face { slots, table, is_stale: false, refused, by_hash });
+            let tag = tag(&service.name);
+            self.faces.push(Face { slots, tag, table, is_stale: false, refused, by_hash });
         }
         for at in 0..self.faces.len() {
             // A server's health may have changed since the draft.
@@ -170,7 +187,8 @@ impl Balancer {
         }
         self.free_idle();
         self.index();
-        self.resize(now_ns, sessions);
+        self.resize(sessions);
+        self.make_room_for_bonds(bonds);
         self.restart_checks(now_ns);
     }
 
@@ -183,12 +201,14 @@ impl Balancer {
         known: Option<u32>,
         goes_on: bool,
     ) -> u32 {
-        let new = Slot::new(at, service.mode, server);
+        self.serials = self.serials.wrapping_add(1);
+        let new = Slot::new(at, service, server, self.serials);
         if let Some(number) = known {
             let slot = &mut self.slots[number as usize];
             let watch = if goes_on { slot.watch } else { Watch::default() };
             *slot = Slot {
                 watch,
+                serial: slot.serial,
                 sessions: slot.sessions,
                 begun: slot.begun,
                 packets: slot.packets,
@@ -254,32 +274,28 @@ impl Balancer {
         }
     }
 
-    /// Another number of sessions: those that are agreed on come first, there may be room for fewer.
-    fn resize(&mut self, now_ns: u64, built: Option<Sessions>) {
+    /// Another number of sessions. None ends: if there are too many, those give way first that are not agreed on.
+    fn resize(&mut self, built: Option<Index>) {
         let count = self.policy.sessions;
-        if self.sessions.capacity() == count {
+        if self.sessions.capacity_to_be() == count {
             return;
         }
-        let seed = self.rng.u64(..);
-        let built = built.filter(|table| table.capacity() == count);
-        let new = built.unwrap_or_else(|| FlowTable::new(count, seed));
-        let old = std::mem::replace(&mut self.sessions, new);
+        let index = built.unwrap_or_else(|| Index::new(count, self.sessions.capacity(), self.rng.u64(..)));
+        self.retired.indexes.extend(self.sessions.begin_resize(index));
         self.hand = Hand::default();
-        for settled in [true, false] {
-            for (_, flow) in old.iter().filter(|(_, flow)| flow.value.track.is_settled() == settled) {
-                let slot = flow.value.slot;
-                if flow.expires_ns <= now_ns {
-                    self.slots[slot as usize].sessions -= 1;
-                    continue;
-                }
-                let entered = self.sessions.insert(flow.forward, flow.reply, *flow.value, flow.expires_ns);
-                if entered.is_err() {
-                    self.slots[slot as usize].sessions -= 1;
-                    self.expect_answers(now_ns, slot);
-                }
-            }
+    }
+
+    /// Goes on with another number of sessions or clients, by up to `most` records of each. Returns whether there is more to do.
+    pub fn resize_some(&mut self, most: usize) -> bool {
+        if self.sessions.is_resizing() {
+            self.retired.indexes.extend(self.sessions.resize_some(most));
         }
-        self.free_idle();
+        self.resize_bonds(most) || self.sessions.is_resizing()
+    }
+
+    /// Takes out what is no longer needed: see [`Retired`].
+    pub fn retired(&mut self) -> Retired {
+        std::mem::take(&mut self.retired)
     }
 
     /// The address of a slot.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tables::flow::FlowKey6;
 
 use super::Balancer;
+use super::bonds::tag;
 use crate::health::{Health, Watch};
 use crate::maglev::{Member, Table, mix};
 use crate::packet::number;
@@ -56,6 +57,9 @@ pub enum Change {
 pub(super) struct Slot {
     /// Which service of the policy; none if the file no longer names it.
     pub(super) service: Option<u16>,
+    /// What bonds know its service by, and which one of all slots it is.
+    pub(super) tag: u64,
+    pub(super) serial: u32,
     pub(super) mode: Mode,
     pub(super) address: u128,
     pub(super) port: Option<u16>,
@@ -74,10 +78,12 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(service: u16, mode: Mode, server: &Server) -> Slot {
+    pub(super) fn new(at: u16, service: &Service, server: &Server, serial: u32) -> Slot {
         Slot {
-            service: Some(service),
-            mode,
+            service: Some(at),
+            tag: tag(&service.name),
+            serial,
+            mode: service.mode,
             address: number(server.address),
             port: server.port,
             weight: server.weight,
@@ -119,6 +125,8 @@ impl Slot {
 pub(super) struct Face {
     /// The slots of its servers, in the order of the file.
     pub(super) slots: Vec<u32>,
+    /// What bonds know it by.
+    pub(super) tag: u64,
     /// Leads to places of `slots`.
     pub(super) table: Arc<Table>,
     /// Whether another table is due.
@@ -153,7 +161,7 @@ impl Balancer {
     pub(super) fn hash(&self, service: usize, key: &FlowKey6) -> u64 {
         let fold = |sum: u64, word: u128| mix(mix(sum ^ word as u64).wrapping_add((word >> 64) as u64));
         let of_client = fold(mix(self.policy.seed), key.src);
-        if self.policy.services[service].by_source {
+        if self.policy.services[service].persist_ns.is_some() {
             return mix(of_client);
         }
         let ports = u64::from(key.sport) << 32 | u64::from(key.dport) << 16 | u64::from(key.proto);

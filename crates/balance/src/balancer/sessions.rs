@@ -8,6 +8,7 @@ use super::{Balancer, Cause, Entry, Outcome, SERVERS, apply};
 use crate::maglev::mix;
 use crate::packet::{RST, Upper, View};
 use crate::policy::{Mode, SECOND, TCP, UDP};
+use crate::tally::{Marks, Tally};
 use crate::track::{Side, Track, is_weak};
 
 /// Sessions that are looked at when there is no room.
@@ -63,7 +64,7 @@ impl Balancer {
         let service = self.service_of(view.protocol(), view.destination, key.dport);
         let Some(service) = service.filter(|_| !is_answer) else { return Outcome::Unchanged };
         let hash = self.hash(service, key);
-        let Some(mut slot) = self.choose(service, hash) else {
+        let Some(mut slot) = self.server_for(now_ns, service, key.src, hash) else {
             self.faces[service].refused += 1;
             return Outcome::Drop(Cause::NoServer);
         };
@@ -76,6 +77,7 @@ impl Balancer {
         for n in 1..=TRIES {
             match self.insert(now_ns, view, key, slot) {
                 Ok(id) => {
+                    self.bind_session(now_ns, service, id, slot);
                     self.note(now_ns, id, view, Side::Client);
                     return apply::request(ip, view, &self.slots[slot as usize]);
                 }
@@ -85,6 +87,16 @@ impl Balancer {
             slot = self.choose(service, mix(hash.wrapping_add(n))).unwrap_or(slot);
         }
         self.push_out(now_ns, ip, view, key, clash)
+    }
+
+    /// A session has begun with a server: it may count for its client's bond.
+    fn bind_session(&mut self, now_ns: u64, service: usize, id: FlowId, slot: u32) {
+        let Some(client) = self.sessions.flow(id).map(|flow| flow.forward.src) else { return };
+        if self.bind(now_ns, service, client, slot)
+            && let Some(entry) = self.sessions.get_mut(id)
+        {
+            entry.marks.bind();
+        }
     }
 
     /// All servers that were tried have a session with this client port. One that is not agreed on, and is idle, gives way.
@@ -102,6 +114,9 @@ impl Balancer {
         self.end(other);
         match self.insert(now_ns, view, key, slot) {
             Ok(id) => {
+                if let Some(service) = self.slots[slot as usize].service {
+                    self.bind_session(now_ns, service.into(), id, slot);
+                }
                 self.note(now_ns, id, view, Side::Client);
                 apply::request(ip, view, &self.slots[slot as usize])
             }
@@ -126,7 +141,7 @@ impl Balancer {
 
     /// A packet goes without a session, if its answers will find their way back.
     fn by_hash(&mut self, now_ns: u64, ip: &mut [u8], view: &View, key: &FlowKey6, slot: u32) -> Outcome {
-        if !self.has_way_back(key, slot) {
+        if !self.has_way_back(now_ns, key, slot) {
             return Outcome::Drop(Cause::Full);
         }
         if let Some(service) = self.slots[slot as usize].service {
@@ -138,12 +153,13 @@ impl Balancer {
     }
 
     /// Whether answers to a packet without a session get the address of its service, and not that of another one.
-    fn has_way_back(&self, key: &FlowKey6, slot: u32) -> bool {
+    fn has_way_back(&self, now_ns: u64, key: &FlowKey6, slot: u32) -> bool {
         if self.mode(slot) == Mode::Direct {
             return true;
         }
         let reply = reply_key(key, &self.slots[slot as usize]);
-        self.sessions.lookup(&reply).is_none() && self.only_service_of(&reply) == Some((key.dst, key.dport))
+        self.sessions.lookup(&reply).is_none()
+            && self.only_service_of(now_ns, &reply) == Some((key.dst, key.dport))
     }
 
     /// Answers of a server may come without a session.
@@ -157,7 +173,8 @@ impl Balancer {
         self.make_room(now_ns)?;
         let reply = reply_key(key, &self.slots[slot as usize]);
         let began_s = (now_ns / SECOND) as u32;
-        let entry = Entry { slot, track: Track::default(), epoch: self.epoch, began_s };
+        let (track, tally, marks) = (Track::default(), Tally::default(), Marks::default());
+        let entry = Entry { slot, began_s, tally, epoch: self.epoch, track, marks };
         let idle = entry.track.timeout(view.protocol(), self.mode(slot), &self.policy.timeouts);
         match self.sessions.insert(*key, reply, entry, now_ns + idle) {
             Ok(id) => {
@@ -191,7 +208,8 @@ impl Balancer {
             self.expect_answers(now_ns, flow.value.slot);
         }
         self.end(id);
-        Ok(())
+        // There may be more sessions than the file allows now.
+        if self.sessions.len() < self.sessions.capacity() { Ok(()) } else { Err(Refusal::Full) }
     }
 
     /// A session that gives way, and where to look next time. If all are agreed on, it is one that a stranger can have made: the one that is idle for longest.
@@ -221,11 +239,19 @@ impl Balancer {
     pub(super) fn note(&mut self, now_ns: u64, id: FlowId, view: &View, side: Side) {
         let Some(entry) = self.sessions.get_mut(id) else { return };
         let slot = &mut self.slots[entry.slot as usize];
+        let was_settled = entry.track.is_settled();
         entry.track.note(view.protocol(), slot.mode, side, view.flags());
+        entry.tally.note(&mut entry.marks, side as usize, view.length);
         slot.packets[side as usize] += 1;
         slot.bytes[side as usize] += u64::from(view.length);
         let idle = entry.track.timeout(view.protocol(), slot.mode, &self.policy.timeouts);
+        let agrees = entry.marks.is_bound() && !was_settled && entry.track.is_settled();
+        let number = entry.slot;
         self.sessions.set_expiry(id, now_ns + idle);
+        if agrees {
+            // Only the client's own packets agree.
+            self.agree(view.source, number);
+        }
     }
 
     fn count(&mut self, slot: u32, view: &View, side: Side) {
@@ -238,6 +264,9 @@ impl Balancer {
     pub(super) fn end(&mut self, id: FlowId) {
         let Some(flow) = self.sessions.remove(id) else { return };
         let number = flow.value.slot;
+        if flow.value.marks.is_bound() {
+            self.unbind(flow.forward.src, number);
+        }
         let slot = &mut self.slots[number as usize];
         slot.sessions -= 1;
         if slot.sessions == 0 && slot.service.is_none() && !slot.is_free {
@@ -256,13 +285,16 @@ impl Balancer {
         let service = self.service_of(view.protocol(), view.destination, key.dport);
         let Some(service) = service.filter(|_| !is_answer) else { return Outcome::Unchanged };
         let hash = self.hash(service, key);
-        let Some(first) = self.choose(service, hash) else { return Outcome::Drop(Cause::NoServer) };
+        let Some(first) = self.server_for(now_ns, service, key.src, hash) else {
+            return Outcome::Drop(Cause::NoServer);
+        };
         let has_room = own.is_some() || self.sessions.len() < self.sessions.capacity();
-        let gone = if has_room { None } else { self.dispensable(now_ns).0 };
+        let is_over = self.sessions.len() > self.sessions.capacity();
+        let gone = if has_room || is_over { None } else { self.dispensable(now_ns).0 };
         let slot = match () {
             () if view.flags() & RST != 0 => Ok(first),
             () if has_room || gone.is_some() => self.rehearse_tries(now_ns, service, key, [own, gone]),
-            () if self.has_way_back(key, first) => Ok(first),
+            () if self.has_way_back(now_ns, key, first) => Ok(first),
             () => Err(Cause::Full),
         };
         match slot {
@@ -282,7 +314,10 @@ impl Balancer {
         let hash = self.hash(service, key);
         let mut clash = None;
         for n in 0..TRIES {
-            let chosen = self.choose(service, if n == 0 { hash } else { mix(hash.wrapping_add(n)) });
+            let chosen = match n {
+                0 => self.server_for(now_ns, service, key.src, hash),
+                n => self.choose(service, mix(hash.wrapping_add(n))),
+            };
             let Some(slot) = chosen.or(clash.map(|(_, slot)| slot)) else { break };
             let other = self.sessions.lookup(&reply_key(key, &self.slots[slot as usize])).map(|hit| hit.id);
             match other.filter(|_| !gone.contains(&other)) {

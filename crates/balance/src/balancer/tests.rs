@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How packets are sent through a balancer, and what must hold of those that leave.
 
+mod bonds;
 mod packets;
 mod probes;
 mod reload;
 mod sessions;
+mod stages;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -76,10 +78,15 @@ fn quote(bytes: &[u8]) -> String {
 
 /// Sends a packet, whose bytes may change.
 fn send_bytes(balancer: &mut Balancer, now_ns: u64, bytes: &mut [u8]) -> Outcome {
+    send_at(balancer, now_ns, bytes, Stage::Only)
+}
+
+/// Sends a packet at a stage.
+fn send_at(balancer: &mut Balancer, now_ns: u64, bytes: &mut [u8], stage: Stage) -> Outcome {
     let mut ahead = Vec::new();
     let mut rehearsed = bytes.to_vec();
-    let said = balancer.rehearse(now_ns, &mut rehearsed);
-    balancer.look_ahead(std::iter::once(&*bytes), &mut ahead);
+    let said = balancer.rehearse(now_ns, &mut rehearsed, stage);
+    balancer.look_ahead(std::iter::once(&*bytes), stage, &mut ahead);
     let outcome = balancer.arriving(now_ns, bytes, &ahead[0]);
     assert_eq!((said, &rehearsed[..]), (outcome, &*bytes));
     counts_are_right(balancer);
@@ -132,5 +139,8 @@ fn load(balancer: &mut Balancer, now_ns: u64, text: &str) -> usize {
     draft.build();
     let lost = balancer.replace(draft, now_ns).unwrap();
     counts_are_right(balancer);
+    while balancer.resize_some(7) {
+        counts_are_right(balancer);
+    }
     lost
 }

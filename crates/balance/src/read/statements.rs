@@ -9,6 +9,8 @@ use rulefile::{AddressRange, Line, Word, names};
 use super::{Reader, SESSIONS_MAX, Words};
 use crate::policy::{Check, Kind, Mode, SECOND, Server, Service, TCP, UDP};
 
+/// How long a client keeps its server without sessions, if the file does not say.
+const PERSIST_NS: u64 = 300 * SECOND;
 /// Services at most, servers of a service, and servers of all.
 const SERVICES_MAX: usize = 1 << 10;
 const SERVERS_MAX: usize = 1 << 12;
@@ -51,7 +53,7 @@ impl Reader {
             address: self.address(address)?,
             ports: Vec::new(),
             mode: Mode::Nat,
-            by_source: false,
+            persist_ns: None,
             is_large: false,
             check: None,
             servers: Vec::new(),
@@ -249,14 +251,22 @@ impl Reader {
     }
 
     pub(super) fn persist(&mut self, line: &Line) -> Option<()> {
-        let mut words = Words::of(line, "persist SERVICE source");
+        let mut words = Words::of(line, "persist SERVICE source [for TIME]");
         let at = self.named(&mut words)?;
         self.faults.once(&format!("persist {}", self.policy.services[at].name), line.span)?;
         let by = self.word(&mut words, "'source'")?;
         if by.text != "source" {
             return self.unknown(by, "kind of persistence", &["source"]);
         }
-        self.named_service(at).by_source = true;
+        let mut persist_ns = PERSIST_NS;
+        if let Some(word) = words.next() {
+            if word.text != "for" {
+                return self.unknown(word, "option", &["for"]);
+            }
+            let value = self.word(&mut words, "the time")?;
+            persist_ns = self.time(value)?;
+        }
+        self.named_service(at).persist_ns = Some(persist_ns);
         self.end(&mut words)
     }
 
@@ -292,6 +302,14 @@ impl Reader {
         self.faults.once("sessions", line.span)?;
         let word = self.word(&mut words, "the number of sessions")?;
         self.policy.sessions = self.number(word, 1..=SESSIONS_MAX)? as usize;
+        self.end(&mut words)
+    }
+
+    pub(super) fn clients(&mut self, line: &Line) -> Option<()> {
+        let mut words = Words::of(line, "clients N");
+        self.faults.once("clients", line.span)?;
+        let word = self.word(&mut words, "the number of client addresses")?;
+        self.policy.clients = self.number(word, 1..=SESSIONS_MAX)? as usize;
         self.end(&mut words)
     }
 

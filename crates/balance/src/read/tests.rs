@@ -11,7 +11,7 @@ server web 10.0.1.11 weight 2
 server web 10.0.1.12-10.0.1.14
 server web 10.0.1.15 drain
 check web tcp every 5s timeout 1s rise 1 fall 2
-persist web source
+persist web source for 90s
 service dns udp 192.0.2.80 port 53
 server dns 10.0.1.21 port 5353 weight 0
 check dns icmp
@@ -20,6 +20,7 @@ server all 2001:db8:1::11
 timeout tcp 2h
 timeout udp 90
 sessions 1000
+clients 2000
 seed 7
 ";
 
@@ -40,7 +41,10 @@ fn a_whole_file() {
     assert!(reading.diagnostics.is_empty(), "{:?}", reading.diagnostics);
     let policy = reading.policy.unwrap();
     let [web, dns, all] = &policy.services[..] else { panic!("{policy:?}") };
-    assert_eq!((web.protocol, web.mode, web.by_source, web.is_large), (Some(TCP), Mode::Direct, true, false));
+    assert_eq!(
+        (web.protocol, web.mode, web.persist_ns, web.is_large),
+        (Some(TCP), Mode::Direct, Some(90 * SECOND), false)
+    );
     assert_eq!((&web.ports[..], web.line), (&[(80, 80), (443, 443)][..], 4));
     let servers: Vec<_> = web.servers.iter().map(|s| (s.address.to_string(), s.weight, s.drains)).collect();
     let expected = [("10.0.1.11", 2), ("10.0.1.12", 1), ("10.0.1.13", 1), ("10.0.1.14", 1), ("10.0.1.15", 1)];
@@ -52,7 +56,7 @@ fn a_whole_file() {
     assert_eq!(dns.check.map(|check| (check.kind, check.rise, check.fall)), Some((Kind::Icmp, 2, 3)));
     assert_eq!((all.protocol, all.mode, all.is_large, all.check), (None, Mode::Nat, true, None));
     assert_eq!((policy.timeouts.tcp, policy.timeouts.udp), (7200 * SECOND, 90 * SECOND));
-    assert_eq!((policy.sessions, policy.seed, policy.servers()), (1000, 7, 7));
+    assert_eq!((policy.sessions, policy.clients, policy.seed, policy.servers()), (1000, 2000, 7, 7));
     assert_eq!(policy.own_for("::9".parse().unwrap()), Some("2001:db8:1::1".parse().unwrap()));
 }
 
@@ -101,6 +105,10 @@ fn mistakes_have_their_remedy() {
         ),
         ("own 10.0.0.2\nown 10.0.0.3", "'own, of IPv4' is given twice"),
         ("+persist web cookie", "unknown kind of persistence 'cookie'"),
+        ("+persist web source 9s", "unknown option '9s': known: for"),
+        ("+persist web source for", "the time is missing: write `persist SERVICE source [for TIME]`"),
+        ("+persist web source for ever", "'ever' is not a time: write"),
+        ("clients 0", "'0' is not such a number: write a number from 1 to 16777216"),
         ("timeout tcp soon", "'soon' is not a time: write"),
         ("timeout icmp 2s", "unknown timeout 'icmp'"),
         ("sessions 0", "'0' is not such a number: write a number from 1 to 16777216"),

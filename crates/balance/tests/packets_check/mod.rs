@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use junctor_balance::{Balancer, Change, Outcome, read};
+use junctor_balance::{Balancer, Change, Outcome, Stage, read};
 use wire::{Protocol, checksum};
 
 const STATEMENTS: &str = "own 10.0.1.1\nown 2001:db8:1::1\n\
@@ -69,10 +69,10 @@ pub fn check(mut bytes: &[u8]) -> usize {
         }
         let before = sessions(&balancer);
         let mut copy = packet.to_vec();
-        let said = balancer.rehearse(now, &mut copy);
+        let said = balancer.rehearse(now, &mut copy, Stage::Only);
         assert_eq!(sessions(&balancer), before);
         let (mut after, mut ahead) = (packet.to_vec(), Vec::new());
-        balancer.look_ahead(std::iter::once(packet), &mut ahead);
+        balancer.look_ahead(std::iter::once(packet), Stage::Only, &mut ahead);
         let outcome = balancer.arriving(now, &mut after, &ahead[0]);
         assert_eq!(after.len(), packet.len());
         assert_eq!((said, &copy), (outcome, &after), "a rehearsal does the same");

@@ -70,19 +70,63 @@ fn fewer_sessions_may_have_room() {
         })
         .collect();
     load(&mut balancer, 1, &file("direct", &[1, 2, 3], "sessions 60"));
-    assert_eq!(balancer.len(), 60);
+    assert_eq!(balancer.len(), 100, "none ends by itself");
+    for client in 200..300 {
+        server(&mut balancer, 1, &tcp(client, "S"));
+    }
+    assert_eq!(balancer.len(), 60, "those that are not agreed on have given way");
     load(&mut balancer, 1, &file("direct", &[1, 2, 3, 4], "sessions 600"));
     assert_eq!((balancer.len(), servers_of(&mut balancer, 50)), (60, before));
 }
 
+/// Packets come while the table gets another capacity.
 #[test]
-fn sessions_whose_time_has_come_are_not_moved() {
+fn another_number_of_sessions_comes_in_steps() {
+    for (mode, count) in [("direct", 100), ("nat", 100), ("direct", 5000), ("nat", 5000)] {
+        let mut balancer = Balancer::new(policy(&file(mode, &[1, 2, 3], "sessions 1000")), 1, 0);
+        let mut known: HashMap<u16, IpAddr> = HashMap::new();
+        for client in 0..80 {
+            let to = server(&mut balancer, 0, &tcp(client, "S"));
+            if mode == "nat" {
+                let (last, port) = (client % 200 + 1, 1000 + client / 200);
+                send(&mut balancer, 0, &format!("ip {to} > 203.0.113.{last} / tcp 80 > {port} flags SA"));
+            }
+            known.insert(client, server(&mut balancer, 0, &tcp(client, "A")));
+        }
+        for client in 1000..1900 {
+            server(&mut balancer, 0, &tcp(client, "S"));
+        }
+        let mut draft = balancer.draft(policy(&file(mode, &[1, 2, 3, 4], &format!("sessions {count}"))));
+        draft.build();
+        balancer.replace(draft, 1).unwrap();
+        let mut next = 2000;
+        while balancer.resize_some(50) {
+            for (client, to) in &known {
+                assert_eq!(server(&mut balancer, 1, &tcp(*client, "A")), *to);
+            }
+            server(&mut balancer, 1, &tcp(next, "S"));
+            next += 1;
+        }
+        assert!(next > 2010 && balancer.retired().indexes.len() == 1, "{next}");
+        for client in next..next + 1500 {
+            server(&mut balancer, 1, &tcp(client, "S"));
+        }
+        assert!(balancer.len() <= count && (count == 100 || balancer.len() > 2000), "{}", balancer.len());
+        for (client, to) in &known {
+            assert_eq!(server(&mut balancer, 1, &tcp(*client, "A")), *to, "{mode} {count}");
+        }
+    }
+}
+
+#[test]
+fn sessions_whose_time_has_come_end_after_a_load() {
     for mode in ["direct", "nat"] {
         let mut balancer = Balancer::new(policy(&file(mode, &[1, 2, 3], "")), 1, 0);
         for (now, clients) in [(0, 0..20), (30 * S, 20..30)] {
             clients.for_each(|client| drop(send(&mut balancer, now, &tcp(client, "S"))));
         }
         load(&mut balancer, 60 * S, &file(mode, &[1, 2, 3], "sessions 20"));
+        balancer.reap(60 * S, 100);
         assert_eq!(balancer.len(), 10);
     }
 }
