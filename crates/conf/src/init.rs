@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use element::interfaces;
 use elements::compound::arguments::{interface_mtu, is_interface_name};
+use elements::compound::balance::Balancing;
 use elements::compound::nat::{Source, Translation};
 use elements::compound::router::{AddHop, Address, Interface, Router, repeated};
 use elements::compound::{ipv4, ipv6};
@@ -95,6 +96,8 @@ pub struct Kernel {
     pub nat: Option<Source>,
     /// The interfaces that lead outside; by default those of default routes.
     pub outside: Vec<String>,
+    /// The file of services whose connections are shared among servers.
+    pub balance: Option<String>,
 }
 
 /// The text of a router; interfaces as `eth0=10.0.0.1/24`.
@@ -167,6 +170,13 @@ pub fn described(
         let file = if let Source::File(file) = &source { format!("{file}: ") } else { String::new() };
         let translation = Translation::new(&router, source, &kernel.outside);
         router.nat = Some(translation.map_err(|why| format!("{file}{why}"))?);
+    }
+    if let Some(file) = kernel.balance {
+        if !knows_one_table {
+            return Err("load balancing does not go together with --mpls, --ipsec or --vrf".to_owned());
+        }
+        let balancing = Balancing::new(&router, file.clone());
+        router.balance = Some(balancing.map_err(|why| format!("{file}: {why}"))?);
     }
     Ok(router)
 }

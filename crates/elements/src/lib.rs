@@ -32,6 +32,7 @@ mod one_batch;
 pub mod queue;
 pub mod routing;
 pub mod schedule;
+mod sessions;
 mod shared_limit;
 pub mod snooping;
 pub mod sockets;

@@ -4,6 +4,7 @@
 mod book;
 mod fragments;
 mod related;
+mod room;
 mod watch;
 mod zones;
 
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, Key};
+use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, Index, Key};
 
 use crate::compile::Compiled;
 use crate::policy::{Action, Answer, Facts, ICMP, ICMP6, Policy, Rule, SELF};
@@ -328,19 +329,6 @@ impl<K: Addresses> Side<K> {
             self.remove(hit.id, book);
         }
     }
-
-    /// Has room for another number of connections; those that find none end.
-    fn resize(&mut self, capacity: usize, seed: u64, book: &mut Book) {
-        let old = std::mem::replace(self, Side::new(capacity, seed));
-        // Those that both sides have agreed on go first.
-        for settled in [true, false] {
-            for (_, flow) in old.table.iter().filter(|(_, flow)| flow.value.is_settled() == settled) {
-                if self.table.insert(flow.forward, flow.reply, *flow.value, flow.expires_ns).is_err() {
-                    ended(book, flow.forward, flow.value);
-                }
-            }
-        }
-    }
 }
 
 /// A table that may make room for another one's connection.
@@ -393,6 +381,8 @@ pub struct Firewall {
     fragments: Fragments,
     related: Related,
     seed: u64,
+    /// What is no longer needed, and takes time to go.
+    retired: Vec<Index>,
 }
 
 impl Firewall {
@@ -408,6 +398,7 @@ impl Firewall {
             six: Side::new(capacity, seed),
             ruleset,
             seed,
+            retired: Vec::new(),
         }
     }
 
@@ -514,10 +505,11 @@ impl Firewall {
                 return first.unwrap_or(Decision::dropped(Cause::Fragment));
             }
         };
-        let free = self.ruleset.policy.connections.saturating_sub(self.len());
+        let (bound, present) = (self.bound(), self.len());
+        let (free, is_over) = (bound.saturating_sub(present), present > bound);
         let (ruleset, book, zones) = (&*self.ruleset, &mut self.book, &self.zones);
         let related = &mut self.related;
-        let mut bench = Bench { ruleset, book, zones, related, now_ns, free, rehearses };
+        let mut bench = Bench { ruleset, book, zones, related, now_ns, free, is_over, rehearses };
         let decision = match (&ahead.key, seen.facts.source.is_ipv4()) {
             (Prepared::Four(key), _) => bench.judge(&mut self.four, &mut self.six, seen, key),
             (Prepared::Six(key), _) => bench.judge(&mut self.six, &mut self.four, seen, key),
@@ -539,6 +531,7 @@ impl Firewall {
 
     /// Ends connections whose time is over, after so many looks at most for each family. Those that are left are over, too: their packets begin anew.
     pub fn reap(&mut self, now_ns: u64, most: usize) {
+        self.resize_along();
         self.four.reap(now_ns, most, &mut self.book);
         self.six.reap(now_ns, most, &mut self.book);
     }
@@ -578,7 +571,8 @@ impl Firewall {
 
     /// Puts other rules in place. Connections stay; rules that are the same, by name or by text, keep their counts. Returns the old rules.
     ///
-    /// It takes time for the rules alone, and little if `moves` is between the present rules and these, unless there may be another number of connections.
+    /// It takes time for the rules alone, and little if `moves` is between the present rules and these. With another number of connections,
+    /// [`resize_some`](Self::resize_some) goes on until it is done; packets do some of it, too.
     pub fn replace(&mut self, ruleset: Arc<Ruleset>, moves: Moves) -> Arc<Ruleset> {
         let old = std::mem::replace(&mut self.ruleset, ruleset);
         let new = &self.ruleset.policy;
@@ -586,10 +580,7 @@ impl Firewall {
         let moves = if is_between { moves } else { Moves::new(&old, &self.ruleset) };
         self.book.replace(new, &moves.moved);
         self.zones.replace(new);
-        if old.policy.connections != new.connections {
-            self.four.resize(new.connections, self.seed, &mut self.book);
-            self.six.resize(new.connections, self.seed, &mut self.book);
-        }
+        self.begin_resize(moves.indexes);
         old
     }
 
@@ -641,12 +632,14 @@ pub struct Moves {
     from: Arc<Ruleset>,
     to: Arc<Ruleset>,
     moved: Vec<Option<u32>>,
+    indexes: Option<[Index; 2]>,
 }
 
 impl Moves {
     /// Compares two rule files, which takes time for many rules.
     pub fn new(from: &Arc<Ruleset>, to: &Arc<Ruleset>) -> Moves {
-        Moves { from: Arc::clone(from), to: Arc::clone(to), moved: moved(&from.policy, &to.policy) }
+        let (moved, indexes) = (moved(&from.policy, &to.policy), Moves::indexes(from, to));
+        Moves { from: Arc::clone(from), to: Arc::clone(to), moved, indexes }
     }
 }
 
@@ -677,6 +670,8 @@ struct Bench<'a> {
     related: &'a mut Related,
     now_ns: u64,
     free: usize,
+    /// Whether there are more than there may be: another one does not come, whoever goes.
+    is_over: bool,
     /// Whether everything stays as it is.
     rehearses: bool,
 }
@@ -895,7 +890,8 @@ impl Bench<'_> {
         begun: &Begun,
     ) -> bool {
         let (book, now_ns) = (&mut *self.book, self.now_ns);
-        if self.free == 0 && !side.make(now_ns, book) && !other.make(now_ns, book) {
+        let has_room = self.free > 0 || side.make(now_ns, book) || other.make(now_ns, book);
+        if !has_room || self.is_over {
             return false;
         }
         let Begun { track, rule, slot, parent } = *begun;

@@ -8,6 +8,7 @@ use client::{Client, Failure};
 use lang::Severity;
 use serde_json::json;
 use views::balance as view;
+use views::sessions::{self, Holder};
 
 use crate::findings::{Of, diagnose, path_for_router};
 use crate::{ctl, exit, outcome};
@@ -109,7 +110,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let done = match &args.what {
         What::Check { file, json } => return check(file, *json),
         What::Show { service, of } => show(service.as_deref(), of),
-        What::Sessions { address, limit, of } => sessions(*address, *limit, of),
+        What::Sessions { address, limit, of } => list(*address, *limit, of),
         What::Set { service, server, change, weight, port, of } => {
             if weight.is_some() && change != "weight" {
                 return outcome::usage(format!("'{change}' takes no number: write `weight N`"));
@@ -177,13 +178,12 @@ fn show(service: Option<&str>, of: &Of) -> Result<u8, Failure> {
     Ok(exit::SUCCESS)
 }
 
-fn sessions(address: Option<IpAddr>, limit: usize, of: &Of) -> Result<u8, Failure> {
+fn list(address: Option<IpAddr>, limit: usize, of: &Of) -> Result<u8, Failure> {
     let (mut client, element) = of.connect(CLASS)?;
     let most = if limit == 0 { usize::MAX } else { limit };
     let (mut found, mut is_cut) = (Vec::new(), false);
-    view::sessions(&mut client, &element, |one| {
-        let ends = [one.client.0, one.service.0, one.server.0];
-        if address.is_none_or(|address| ends.contains(&address)) {
+    sessions::sessions(&mut client, &Holder::balance(&element), |one| {
+        if address.is_none_or(|address| one.ends().any(|(end, _)| end == address)) {
             is_cut = found.len() == most;
             if !is_cut {
                 found.push(one);
@@ -197,7 +197,7 @@ fn sessions(address: Option<IpAddr>, limit: usize, of: &Of) -> Result<u8, Failur
             json!({ "element": element, "sessions": view::sessions_json(&found), "complete": !is_cut })
         );
     } else {
-        out!("{}", view::sessions_text(&found));
+        out!("{}", sessions::sessions_text(&found));
         if is_cut {
             outln!("the first {limit} that were found: there are more");
         }

@@ -18,6 +18,7 @@ use crate::outcome;
   junctor init router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24,2001:db8:1::1/64 --default fe80::9%eth1
   junctor init router eth0=10.0.0.1/24 eth1=10.0.0.1/24 eth2=10.0.1.1/24 eth3=10.0.1.1/24 --vrf red=eth0,eth2 --vrf blue=eth1,eth3
   junctor init router eth0=192.0.2.1/24 eth1=10.0.1.1/24 --default 192.0.2.254 --nat office.nat > gateway.click
+  junctor init router eth0=192.0.2.1/24 eth1=10.0.1.1/24 --default 192.0.2.254 --balance site.lb > site.click
   junctor init nat eth0=192.0.2.1/24 eth1=10.0.1.1/24 --default 192.0.2.254 > gateway.click
   junctor init ipsec eth0=192.0.2.1/24 eth1=10.1.0.1/16 --peer 192.0.2.2 --remote 10.2.0.0/16 > gateway.click
   junctor init wireguard --peer 'PUBLICKEY endpoint 192.0.2.2:51820 allowed-ips 10.2.0.0/16' > wg0.conf
@@ -78,6 +79,9 @@ enum What {
         /// With --nat, an interface that leads outside; may be repeated. By default those of the default routes.
         #[arg(long, value_name = "IF", requires = "nat")]
         outside: Vec<String>,
+        /// Share connections among servers, as the statements of this file say: see 'junctor balance'.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]
+        balance: Option<String>,
     },
     /// A gateway that translates addresses: inside networks share the address of the outside interface.
     #[command(after_help = "Examples:
@@ -147,6 +151,7 @@ pub(crate) fn main(args: &Args) -> u8 {
             firewall,
             nat,
             outside,
+            balance,
         } => {
             let bad = |name: &Option<String>| name.clone().filter(|name| !is_interface_name(name));
             match (bad(netns), bad(feed)) {
@@ -164,6 +169,7 @@ pub(crate) fn main(args: &Args) -> u8 {
                         firewall: firewall.clone(),
                         nat: nat.clone().map(Source::File),
                         outside: outside.clone(),
+                        balance: balance.clone(),
                     };
                     init::present::with_addresses(interfaces)
                         .and_then(|interfaces| init::router(&interfaces, default, route, kernel))

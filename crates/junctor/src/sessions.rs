@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor sessions`: sessions of the firewall or the address translator of a running router.
+//! `junctor sessions`: sessions of the firewall, the address translator or the load balancer of a running router.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use views::sessions::{self as view, Holder, Session};
 use crate::findings::Of;
 use crate::{ctl, exit, outcome};
 
-/// List, count or end sessions of a running router's firewall or address translator.
+/// List, count or end sessions of a running router's firewall, address translator or load balancer.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor sessions
@@ -22,7 +22,7 @@ use crate::{ctl, exit, outcome};
   junctor sessions --count --port 443
   junctor sessions --top 10                 the hosts with the most bytes
   junctor sessions --address 192.0.2.9 --end
-  junctor sessions --element nat44          if there is a firewall, too
+  junctor sessions --element nat44          if there are several: fw, nat44, lb
   junctor sessions --json --limit 0         all of them")]
 pub(crate) struct Args {
     /// Only those with this address on one side: ADDRESS, ADDRESS/LENGTH or FIRST-LAST.
@@ -75,8 +75,7 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 fn is_chosen(args: &Args, address: Option<&Addresses>, session: &Session) -> bool {
-    let ends: Vec<(IpAddr, u16)> =
-        [session.source, session.destination].into_iter().chain(session.outside).collect();
+    let ends: Vec<(IpAddr, u16)> = session.ends().collect();
     address.is_none_or(|addresses| ends.iter().any(|(address, _)| addresses.holds(*address)))
         && args.port.is_none_or(|wanted| ends.iter().any(|(_, port)| *port == wanted))
         && args.protocol.as_ref().is_none_or(|protocol| *protocol == session.protocol)

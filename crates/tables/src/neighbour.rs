@@ -187,10 +187,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// RFC 4861's times and limits, with three items for each neighbour.
+    /// RFC 4861's times and limits. As many items wait for each neighbour as with Linux (`unres_qlen`): two whole datagrams of 64 KB in fragments.
     pub fn rfc4861() -> Self {
         Self {
-            entry_packet_capacity: 3,
+            entry_packet_capacity: 101,
             poll_ns: 30 * SECOND,
             discipline: Discipline::Timed(Retries::default()),
             ..Self::default()

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use client::{Client, Failure};
 use serde_json::{Value, json};
 
-use crate::answers::{ago, ask, not_understood};
+use crate::answers::not_understood;
+use crate::sessions::Session;
 
 /// A service and what has come of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,42 +67,6 @@ pub struct Server {
     pub bytes: [u64; 2],
     /// Whether its last check was answered, and how many seconds ago.
     pub checked: Option<(bool, u64)>,
-}
-
-/// A session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
-    /// Its protocol's name or number.
-    pub protocol: String,
-    /// The client and its port.
-    pub client: (IpAddr, u16),
-    /// The virtual address and port.
-    pub service: (IpAddr, u16),
-    /// The server and its port.
-    pub server: (IpAddr, u16),
-    /// `asked`, `answered`, `open`, `half-closed`, `closed`, `reset`, `single`.
-    pub state: String,
-    /// Seconds since it began.
-    pub age_s: u64,
-    /// Seconds until it ends, if nothing comes.
-    pub expires_s: u64,
-}
-
-fn session(line: &str) -> Option<Session> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let [protocol, client, port, service, at, server, to, state, age, expires] = words[..] else {
-        return None;
-    };
-    let end = |address: &str, port: &str| Some((address.parse().ok()?, port.parse().ok()?));
-    Some(Session {
-        protocol: protocol.to_owned(),
-        client: end(client, port)?,
-        service: end(service, at)?,
-        server: end(server, to)?,
-        state: state.to_owned(),
-        age_s: age.parse().ok()?,
-        expires_s: expires.parse().ok()?,
-    })
 }
 
 fn service(line: &str) -> Option<Service> {
@@ -165,63 +130,14 @@ pub fn servers(client: &mut Client, element: &str) -> Result<Vec<Server>, Failur
     text.lines().map(|line| server(line).ok_or_else(|| not_understood(line))).collect()
 }
 
-/// Passes all sessions to `take`, until that has enough.
-///
-/// # Errors
-/// The router, or an answer that is not understood.
-pub fn sessions(
-    client: &mut Client,
-    element: &str,
-    mut take: impl FnMut(Session) -> bool,
-) -> Result<(), Failure> {
-    let mut place = "0".to_owned();
-    loop {
-        let text = ask(client, &format!("{element}.sessions"), &place)?;
-        let mut lines = text.lines();
-        let next = lines.next().unwrap_or("-").to_owned();
-        for line in lines {
-            if !take(session(line).ok_or_else(|| not_understood(line))?) {
-                return Ok(());
-            }
-        }
-        if next == "-" {
-            return Ok(());
-        }
-        place = next;
-    }
-}
-
-/// Sessions as a table.
-pub fn sessions_text(sessions: &[Session]) -> String {
-    let end = |(address, port): (IpAddr, u16)| std::net::SocketAddr::new(address, port).to_string();
-    let ends = |one: &Session| [one.client, one.service, one.server].map(end);
-    let ends: Vec<[String; 3]> = sessions.iter().map(ends).collect();
-    let width = |n: usize| ends.iter().map(|ends| ends[n].len()).max().unwrap_or(0).max(7);
-    let [client, service, server] = [0, 1, 2].map(width);
-    let mut text = format!(
-        "{:6} {:client$} {:service$} {:server$} {:11} {:>8} {:>8}\n",
-        "proto", "client", "service", "server", "state", "age", "ends in"
-    );
-    for (one, [from, at, to]) in sessions.iter().zip(&ends) {
-        let _ = writeln!(
-            text,
-            "{:6} {from:client$} {at:service$} {to:server$} {:11} {:>8} {:>8}",
-            one.protocol,
-            one.state,
-            ago(one.age_s),
-            ago(one.expires_s)
-        );
-    }
-    text
-}
-
 /// Sessions for programs.
 pub fn sessions_json(sessions: &[Session]) -> Vec<Value> {
     let one = |s: &Session| {
         json!({
-            "protocol": s.protocol, "client": s.client.0, "client_port": s.client.1, "service": s.service.0,
-            "service_port": s.service.1, "server": s.server.0, "server_port": s.server.1, "state": s.state,
-            "age_s": s.age_s, "expires_s": s.expires_s,
+            "protocol": s.protocol, "client": s.source.0, "client_port": s.source.1, "service": s.destination.0,
+            "service_port": s.destination.1, "server": s.server.map(|end| end.0), "server_port": s.server.map(|end| end.1),
+            "state": s.state, "packets": s.packets[0], "bytes": s.bytes[0], "answer_packets": s.packets[1],
+            "answer_bytes": s.bytes[1], "age_s": s.age_s, "expires_s": s.expires_s,
         })
     };
     sessions.iter().map(one).collect()
@@ -316,12 +232,6 @@ mod tests {
         assert!(shown.contains("10.0.1.11 port 8080") && shown.contains("down (set)"), "{shown}");
         assert!(shown.contains("failed, 7 s ago") && shown.ends_with("  -\n"), "{shown}");
         assert_eq!(servers_json(&[other])[0]["check_ok"], Value::Null);
-        let found = session("tcp 203.0.113.1 9 192.0.2.80 80 10.0.1.11 8080 open 61 7440").unwrap();
-        assert_eq!((found.client.1, found.service.1, found.server.1, found.age_s), (9, 80, 8080, 61));
-        assert_eq!(sessions_json(std::slice::from_ref(&found))[0]["server"], "10.0.1.11");
-        let shown = sessions_text(&[found]);
-        assert!(shown.contains("tcp    203.0.113.1:9 192.0.2.80:80 10.0.1.11:8080 open "), "{shown}");
-        assert!(session("tcp x").is_none());
         assert!(
             service("3 2").is_none()
                 && server("web 10.0.1.11 8080 2 down set 12.50 1 2 3 4 5 failed 7").is_none()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections through a firewall and sessions of an address translator.
+//! Connections through a firewall, and sessions of an address translator or a load balancer.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -9,26 +9,40 @@ use serde_json::{Value, json};
 
 use crate::answers::{ago, ask, not_understood};
 
-/// Classes whose elements have sessions, and the handler that lists them.
-const LISTS: [(&str, &str); 2] = [("Firewall", "connections"), ("NAT44", "sessions")];
+/// Whose sessions they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Firewall,
+    Nat,
+    Balance,
+}
+
+/// Classes whose elements have sessions.
+const CLASSES: [(&str, Kind); 3] =
+    [("Firewall", Kind::Firewall), ("NAT44", Kind::Nat), ("Balance", Kind::Balance)];
 
 /// The element that has the sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// Its name.
     pub element: String,
-    handler: &'static str,
+    kind: Kind,
 }
 
 impl Holder {
-    /// The router's element Firewall or NAT44; the one with this name, if one is named.
+    /// The router's element Firewall, NAT44 or Balance; the one with this name, if one is named.
     ///
     /// # Errors
     /// There is none, or there are several.
     pub fn find(client: &mut Client, name: Option<&str>) -> Result<Holder, Failure> {
-        let (element, class) = crate::answers::find(client, name, &LISTS.map(|(class, _)| class))?;
-        let handler = LISTS.iter().find(|(of, _)| *of == class).map_or("sessions", |(_, handler)| handler);
-        Ok(Holder { element, handler })
+        let (element, class) = crate::answers::find(client, name, &CLASSES.map(|(class, _)| class))?;
+        let kind = CLASSES.iter().find(|(of, _)| *of == class).map_or(Kind::Nat, |(_, kind)| *kind);
+        Ok(Holder { element, kind })
+    }
+
+    /// An element Balance.
+    pub fn balance(element: &str) -> Holder {
+        Holder { element: element.to_owned(), kind: Kind::Balance }
     }
 }
 
@@ -45,6 +59,8 @@ pub struct Session {
     pub state: String,
     /// What its source is outside, of one whose addresses are translated.
     pub outside: Option<(IpAddr, u16)>,
+    /// The server that it has, of one of a load balancer.
+    pub server: Option<(IpAddr, u16)>,
     /// The zones that its first packet went between, of one through a firewall.
     pub zones: Option<[String; 2]>,
     /// The line of the rule that accepted it.
@@ -61,22 +77,36 @@ pub struct Session {
     pub announced_by: Option<String>,
 }
 
-fn session(handler: &str, line: &str) -> Option<Session> {
+impl Session {
+    /// All its ends.
+    pub fn ends(&self) -> impl Iterator<Item = (IpAddr, u16)> {
+        [self.source, self.destination].into_iter().chain(self.outside).chain(self.server)
+    }
+}
+
+fn session(kind: Kind, line: &str) -> Option<Session> {
     let words: Vec<&str> = line.split(' ').collect();
     let number = |at: usize| words.get(at)?.parse::<u64>().ok();
     let end = |at: usize| Some((words.get(at)?.parse().ok()?, words.get(at + 1)?.parse().ok()?));
-    let is_translated = handler == "sessions";
+    let is_firewall = kind == Kind::Firewall;
     // Where the state stands, and the first of six numbers.
-    let (state, counts) = if is_translated { (7, 8) } else { (5, 9) };
+    let (state, counts) = if is_firewall { (5, 9) } else { (7, 8) };
     let zones = || Some([(*words.get(6)?).to_owned(), (*words.get(7)?).to_owned()]);
+    let third = if is_firewall { None } else { Some(end(5)?) };
+    let second = end(3)?;
+    let (destination, outside, server) = match (kind, third) {
+        (Kind::Nat, Some(peer)) => (peer, Some(second), None),
+        (_, server) => (second, None, server),
+    };
     Some(Session {
         protocol: (*words.first()?).to_owned(),
         source: end(1)?,
-        destination: if is_translated { end(5)? } else { end(3)? },
+        destination,
         state: (*words.get(state)?).to_owned(),
-        outside: if is_translated { Some(end(3)?) } else { None },
-        zones: if is_translated { None } else { Some(zones()?) },
-        rule: if is_translated { None } else { words.get(8)?.parse().ok() },
+        outside,
+        server,
+        zones: if is_firewall { Some(zones()?) } else { None },
+        rule: if is_firewall { words.get(8)?.parse().ok() } else { None },
         packets: [number(counts)?, number(counts + 2)?],
         bytes: [number(counts + 1)?, number(counts + 3)?],
         age_s: number(counts + 4)?,
@@ -94,13 +124,14 @@ pub fn sessions(
     holder: &Holder,
     mut take: impl FnMut(Session) -> bool,
 ) -> Result<(), Failure> {
+    let handler = if holder.kind == Kind::Firewall { "connections" } else { "sessions" };
     let mut place = "0".to_owned();
     loop {
-        let text = ask(client, &format!("{}.{}", holder.element, holder.handler), &place)?;
+        let text = ask(client, &format!("{}.{handler}", holder.element), &place)?;
         let mut lines = text.lines();
         let next = lines.next().unwrap_or("-").to_owned();
         for line in lines {
-            if !take(session(holder.handler, line).ok_or_else(|| not_understood(line))?) {
+            if !take(session(holder.kind, line).ok_or_else(|| not_understood(line))?) {
                 return Ok(());
             }
         }
@@ -121,29 +152,32 @@ fn end(protocol: &str, (address, port): (IpAddr, u16)) -> String {
 
 /// Connections as a table.
 pub fn sessions_text(sessions: &[Session]) -> String {
-    let is_translated = sessions.iter().any(|session| session.outside.is_some());
+    let has_outside = sessions.iter().any(|session| session.outside.is_some());
+    let has_server = sessions.iter().any(|session| session.server.is_some());
     let ends = |s: &Session| {
-        let outside = s.outside.map_or_else(String::new, |outside| end(&s.protocol, outside));
-        [end(&s.protocol, s.source), outside, end(&s.protocol, s.destination)]
+        let other = |one: Option<(IpAddr, u16)>| one.map_or_else(String::new, |one| end(&s.protocol, one));
+        [end(&s.protocol, s.source), other(s.outside), end(&s.protocol, s.destination), other(s.server)]
     };
-    let ends: Vec<[String; 3]> = sessions.iter().map(ends).collect();
+    let ends: Vec<[String; 4]> = sessions.iter().map(ends).collect();
     let width = |n: usize| ends.iter().map(|ends| ends[n].len()).max().unwrap_or(0).max(11);
-    let (source, outside, destination) = (width(0), width(1), width(2));
-    let column = |text: &str| if is_translated { format!("{text:outside$} ") } else { String::new() };
-    let head = if is_translated { "" } else { "   rule  zones" };
+    let widths = [0, 1, 2, 3].map(width);
+    let row = |ends: [&str; 4]| -> String {
+        let is_shown = [true, has_outside, true, has_server];
+        let columns = ends.into_iter().zip(widths).zip(is_shown).filter(|(_, is_shown)| *is_shown);
+        columns.map(|((text, width), _)| format!("{text:width$} ")).collect()
+    };
+    let head = if has_outside || has_server { "" } else { "   rule  zones" };
     let mut text = format!(
-        "{:6} {:source$} {}{:destination$} {:11} {:>20} {:>20} {:>8} {:>8}{head}\n",
+        "{:6} {}{:11} {:>20} {:>20} {:>8} {:>8}{head}\n",
         "proto",
-        "source",
-        column("outside"),
-        "destination",
+        row(["source", "outside", "destination", "server"]),
         "state",
         "packets/bytes there",
         "packets/bytes back",
         "age",
         "ends in",
     );
-    for (s, [from, via, to]) in sessions.iter().zip(&ends) {
+    for (s, ends) in sessions.iter().zip(&ends) {
         let counts = |n: usize| format!("{}/{}", s.packets[n], s.bytes[n]);
         let rule = s.rule.map_or_else(|| "-".to_owned(), |rule| rule.to_string());
         let zones =
@@ -151,9 +185,9 @@ pub fn sessions_text(sessions: &[Session]) -> String {
         let related = s.announced_by.as_ref().map_or_else(String::new, |by| format!("  related: {by}"));
         let _ = writeln!(
             text,
-            "{:6} {from:source$} {}{to:destination$} {:11} {:>20} {:>20} {:>8} {:>8}{zones}{related}",
+            "{:6} {}{:11} {:>20} {:>20} {:>8} {:>8}{zones}{related}",
             s.protocol,
-            column(via),
+            row(ends.each_ref().map(String::as_str)),
             s.state,
             counts(0),
             counts(1),
@@ -178,6 +212,10 @@ pub fn sessions_json(sessions: &[Session]) -> Vec<Value> {
             object["outside"] = json!(address);
             object["outside_port"] = json!(port);
         }
+        if let Some((address, port)) = s.server {
+            object["server"] = json!(address);
+            object["server_port"] = json!(port);
+        }
         if let Some([from, to]) = &s.zones {
             object["from"] = json!(from);
             object["to"] = json!(to);
@@ -196,7 +234,7 @@ mod tests {
     #[test]
     fn lines_are_understood() {
         let line = "tcp 10.0.0.2 1000 192.0.2.1 80 open inside outside 12 5 300 4 2000 61 7440 ftp";
-        let found = session("connections", line).unwrap();
+        let found = session(Kind::Firewall, line).unwrap();
         assert_eq!((found.source.1, found.rule, found.bytes, found.age_s), (1000, Some(12), [300, 2000], 61));
         let shown = sessions_text(&[found]);
         assert!(
@@ -205,11 +243,19 @@ mod tests {
         );
         assert!(shown.ends_with("     12  inside outside  related: ftp\n"), "{shown}");
         let line = "udp 10.0.0.2 1000 192.0.2.1 4000 203.0.113.9 53 open 5 300 4 2000 61 300";
-        let found = session("sessions", line).unwrap();
+        let found = session(Kind::Nat, line).unwrap();
         assert_eq!((found.destination.1, found.outside.unwrap().1, found.bytes), (53, 4000, [300, 2000]));
         assert_eq!(sessions_json(std::slice::from_ref(&found))[0]["outside_port"], 4000);
         let shown = sessions_text(&[found]);
         assert!(shown.contains("10.0.0.2:1000 192.0.2.1:4000 203.0.113.9:53 open"), "{shown}");
-        assert!(session("sessions", "tcp x").is_none());
+        let line = "tcp 203.0.113.1 9 192.0.2.80 80 10.0.1.11 8080 open 5 300 4 2000 61 7440";
+        let found = session(Kind::Balance, line).unwrap();
+        assert_eq!((found.destination.1, found.server.unwrap().1, found.outside), (80, 8080, None));
+        assert_eq!((found.packets, found.bytes, found.expires_s), ([5, 4], [300, 2000], 7440));
+        assert_eq!(sessions_json(std::slice::from_ref(&found))[0]["server_port"], 8080);
+        assert_eq!(found.ends().count(), 3);
+        let shown = sessions_text(&[found]);
+        assert!(shown.contains("203.0.113.1:9 192.0.2.80:80 10.0.1.11:8080 open"), "{shown}");
+        assert!(session(Kind::Balance, "tcp x").is_none());
     }
 }

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # Balance
 //!
-//! `Balance([FILE] [, STATEMENT TEXT ...])`
+//! `Balance([FILE] [, STATEMENT TEXT ..., keyword LEAVING])`
 //!
 //! Shares the connections of services among servers, by the statements of a file. IPv4 and IPv6.
 //!
 //! **Ports:** push. Input 0 is for all packets that arrive, before they are routed: what clients send, what servers answer, and answers to probes. They leave by output 0, changed or
-//! not. A router with a path of its own for IPv6 connects input 1 and output 1 there. Probes leave by output 0, those of IPv6 by output 1 if it is there.
+//! not. A router with a path of its own for IPv6 connects input 1 and output 1 there. Probes leave by output 0, those of IPv6 by output 1 if it is there. With LEAVING, further
+//! inputs with outputs of the same numbers are for packets that leave.
 //!
 //! **Arguments**
 //! * `FILE` the file of statements. `STATEMENT TEXT` a statement in the configuration itself, in quotes if it has commas; may be repeated, in place of FILE.
+//! * `LEAVING N` the last N inputs are for packets that leave, after they have been routed, default 0. With such inputs, answers of servers, and errors about what was sent to them, get the
+//!   address of their service there, and not when they arrive. A Firewall in between then sees the servers' own addresses in both directions.
 //!
 //! A file has a statement in each line; `#` begins a remark, and a line that ends with `,` or `\` goes on in the next one.
 //!
@@ -20,7 +23,7 @@
 //! server web 10.0.1.12-10.0.1.14
 //! server web 10.0.1.15 drain                          # no new connections
 //! check web tcp every 2s timeout 1s rise 2 fall 3     # or icmp, or none
-//! persist web source                                  # a client address has one server
+//! persist web source for 10m                          # a client address keeps its server
 //! ```
 //!
 //! * `service NAME tcp|udp|any ADDRESS [port PORT[-PORT],...] [direct|nat] [large]` a virtual address with its ports, all of them by default. NAME has letters, digits, `-`, `_` and `.` only. `nat`, the default, writes the server's address, and port, into
@@ -29,13 +32,14 @@
 //! * `server SERVICE ADDRESS[-ADDRESS] [port PORT] [weight N] [drain]`, with weights from 0 to 1000, default 1. `drain` or weight 0 leaves a server its connections. `port` goes with `nat`.
 //! * `check SERVICE tcp|icmp|none [port PORT] [every TIME] [timeout TIME] [rise N] [fall N]`: a SYN to the server's port, which is reset, or a ping. Defaults: every 2 s, timeout 1 s, rise 2, fall 3. The first result decides at
 //!   once; until then a server counts as alive. Servers are asked at their own addresses.
-//! * `persist SERVICE source` chooses servers by the client's address alone.
+//! * `persist SERVICE source [for TIME]` chooses servers by the client's address alone. A client keeps its server when others come and go, until it has had no session for TIME, default 5 min. It gets
+//!   another one if that server takes no new connections. `clients N` such clients at most, default 65536. If there are more, those give way that have agreed on no session with their server; without any, the hash alone decides.
 //! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (1 min), `udp` (5 min) or `other` (10 min). `sessions N`, at most 16777216, default 262144. `seed N` changes which server a hash leads to.
 //!
 //! Servers are chosen by Maglev hashing (Eisenbud et al. 2016, section 3.4). If one of N servers comes, goes or changes, 1/N and one percent of what has no session moves at most. A table has 65,537 places, with more than 100
 //! servers 655,373. A service that grows beyond 100 is `large` from the start: another size moves everything that has no session.
 //!
-//! A known connection stays with its server while that is up and in the file. With the next packet after that it goes to another one, which resets it. If there is no room for another session, those give way that both sides have
+//! A known connection stays with its server while that is up and in the file. With the next packet after that it goes to another one, which resets it. With fewer `sessions` than there are, none ends at once: new ones take the places of those that are not agreed on. If there is no room for another session, those give way that both sides have
 //! not agreed on. If there are none, one of UDP or with `direct` gives way that is idle for a minute. If there is none either, packets go by the hash alone, unless with `nat` their answers would be ambiguous. What `set` has changed holds until a file is loaded or the configuration changes.
 //!
 //! ICMP errors go to the server whose packet they quote. Pings and other protocols to a virtual address pass, but for a service for `any`. Fragments have no ports: put IPReassembler in front.
@@ -54,9 +58,10 @@
 //! * `servers` read: a line for each server: service, address, port or `-`, weight, state, `set` or `-`, share of new connections in percent. The state is `up`, `unchecked`, `draining` or `down`; `set` says that a
 //!   person has forced it. Then sessions, and sessions that it has had; packets and bytes to it, and from it. At the end `ok`, `failed` or `-` for the last check, and its age in seconds.
 //! * `sessions` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each session. It has protocol, client and port, virtual address and port, server and port, and
-//!   state. Its age follows, and the seconds until it ends.
-//! * `nsessions`, `capacity` read. `file` read: FILE.
+//!   state. Packets and bytes from the client and from the server follow, then its age and the seconds until it ends.
+//! * `nsessions`, `capacity`, `nclients` read: sessions, how many there may be, clients that keep their server. `file` read: FILE.
 //! * `set` write: `SERVICE ADDRESS [PORT] CHANGE`, where CHANGE is `weight N`, `drain`, `active` (drains no more), `down`, `up`, or `auto` (as checks say).
+//! * `end` write: ends sessions: `all`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL CLIENT PORT SERVICE PORT` by their addresses. The next packet begins a session again.
 //! * `load` write: reads FILE again, or the file that is named. Connections stay with servers that are still named. If there is a mistake, or other statements come in place meanwhile, the old ones stay.
 //!
 //! ```click
@@ -74,7 +79,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use balance::policy::Policy;
-use balance::{Ahead, Balancer, Cause, Change, Outcome, Probe};
+use balance::{Ahead, Balancer, Cause, Change, Outcome, Probe, Stage};
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::stats::{self, Stat};
@@ -89,17 +94,19 @@ use crate::tools::{Runs, place, set_earlier};
 
 mod views;
 
-use views::{reaped, servers, services, some};
+use views::{end_those, reaped, servers, services, some};
 
 /// The name of the lock, for the profiler.
 const SESSIONS: &str = "the sessions";
 /// The only timer: when checks or tables go on.
 const NEXT: u32 = 0;
+/// Records that are moved at a time, if there may be another number of sessions.
+const MOVED: usize = 256;
 /// While a file is loaded, the timer looks so often whether that is done.
 const LOADING_NS: Nanos = SECOND / 20;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("Balance", "1-2/=", || Box::new(Balance::default()))
+pub const CLASS: Class = Class::new("Balance", "1-/=", || Box::new(Balance::default()))
     .processing("h/h")
     .serial("the packets of a connection meet in one table, whichever worker they come by")
     .handlers(handlers! { Balance:
@@ -108,8 +115,10 @@ pub const CLASS: Class = Class::new("Balance", "1-2/=", || Box::new(Balance::def
         read "sessions" => |me, cx, from: &str| some(me.shared(), place("sessions", from)?, cx.now());
         read "nsessions" => |me, cx| reaped(me.shared(), cx.now()).len();
         read "capacity" => |me| me.lock().policy().sessions;
+        read "nclients" => |me, cx| reaped(me.shared(), cx.now()).clients();
         read "file" => |me| &me.file;
         write "set" => |me, cx, what: &str| me.set(cx, what)?;
+        write "end" => |me, which: &str| end_those(me.shared(), which)?;
         write "load" => |me, cx, path: &str| {
             let now = cx.now();
             me.load(path, now)()?;
@@ -131,6 +140,9 @@ struct Balance {
     file: String,
     policy: Option<Arc<Policy>>,
     balancer: Option<Shared>,
+    /// Inputs for packets that arrive, and for all packets.
+    arriving: usize,
+    ninputs: usize,
     /// Files that are being loaded.
     loading: Arc<AtomicUsize>,
     /// Packets of the last batch: room for those of the next.
@@ -247,7 +259,20 @@ impl Balance {
             draft.build();
             let replaced = shared.lock().replace(draft, now);
             let lost = replaced.map_err(|why| HandlerError::failed(format!("{path}: {why}")))?;
+            // Packets go on between two steps, and while old tables go.
+            while shared.lock().resize_some(MOVED) {}
+            let retired = shared.lock().retired();
+            drop(retired);
             Ok(format!("{path}: {lost} sessions have lost their server"))
+        }
+    }
+
+    /// Where an input stands.
+    fn stage(&self, port: usize) -> Stage {
+        match () {
+            () if self.arriving == self.ninputs => Stage::Only,
+            () if port < self.arriving => Stage::Arriving,
+            () => Stage::Leaving,
         }
     }
 
@@ -268,7 +293,7 @@ impl Balance {
         cx.count_drops(Reason::NoMemory, lost);
         for (family, batch) in probes.into_iter().enumerate() {
             if !batch.is_empty() {
-                cx.push(family.min(cx.noutputs() - 1), batch);
+                cx.push(family.min(self.arriving - 1), batch);
             }
         }
         let look = is_loading.then_some(now + LOADING_NS);
@@ -288,6 +313,14 @@ impl Element for Balance {
         }
         if !statements.is_empty() && !self.file.is_empty() {
             args.error("FILE and STATEMENT: the statements stand in one of them");
+        }
+        let leaving = args.keyword("LEAVING", 0usize);
+        (self.ninputs, self.arriving) = (args.ninputs, args.ninputs.saturating_sub(leaving));
+        if !(1..=2).contains(&self.arriving) {
+            args.error(format!(
+                "{} inputs with LEAVING {leaving}: there should be one or two for packets that arrive",
+                self.ninputs
+            ));
         }
         if !args.errors().is_empty() {
             return;
@@ -321,7 +354,7 @@ impl Element for Balance {
         // More than new sessions can make.
         balancer.reap(now, 2 * batch.len() + 8);
         let packets = batch.iter().map(|packet| packet.network().unwrap_or_default());
-        balancer.look_ahead(packets, &mut self.ahead);
+        balancer.look_ahead(packets, self.stage(port), &mut self.ahead);
         let (mut runs, mut is_answered) = (Runs::default(), false);
         for (n, mut packet) in batch.drain(..).enumerate() {
             let outcome = match packet.network_mut() {
@@ -390,7 +423,7 @@ impl Rehearsal for Balance {
         let balancer = self.lock();
         let outcome = match packet.network_mut() {
             None => Outcome::Drop(Cause::Malformed),
-            Some(ip) => balancer.rehearse(now, ip),
+            Some(ip) => balancer.rehearse(now, ip, self.stage(port)),
         };
         let note = balancer.explain(outcome);
         drop(balancer);

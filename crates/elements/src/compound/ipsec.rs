@@ -71,14 +71,17 @@ impl Redirect<'_> {
 
     /// Where it stands without IPsec.
     pub fn first(self, router: &Router) -> String {
-        if router.ipsec.is_some() { String::new() } else { self.tee() }
+        if router.ipsec.is_some() || router.balance.is_some() { String::new() } else { self.tee() }
     }
 
-    /// Which copies make a redirect: none of what came by a tunnel.
-    pub fn copies(self, router: &Router) -> String {
+    /// Which copies make a redirect: none of what came by a tunnel. Nobody is led around a load balancer.
+    pub fn copies(self, router: &Router) -> Option<String> {
+        if router.balance.is_some() {
+            return None;
+        }
         let Redirect { name, i } = self;
         let fresh = if router.ipsec.is_some() { "CheckPaint(0, OPENED) -> " } else { "" };
-        format!("{name}{i}[1] -> {fresh}")
+        Some(format!("{name}{i}[1] -> {fresh}"))
     }
 }
 

@@ -7,7 +7,7 @@ use wire::Prefix4;
 
 use super::router::{Interface, Route, Router};
 use super::vrf;
-use super::{bfd, firewall, nat};
+use super::{balance, bfd, firewall, nat};
 use super::{ipsec, mpls, multicast};
 
 /// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
@@ -45,6 +45,7 @@ fn routes(router: &Router) -> Vec<String> {
 fn routes_of(router: &Router, number: usize) -> Vec<String> {
     let addresses = || router.members(number).flat_map(|(i, port)| port.four.iter().map(move |a| (i, a)));
     let mut table: Vec<String> = addresses().map(|(_, (a, _))| format!("{a}/32 0")).collect();
+    table.extend(balance::routes(router, false));
     table.push("255.255.255.255/32 0".into());
     if router.host {
         // What the kernel's routing daemons say to each other on a link.
@@ -92,11 +93,12 @@ pub(super) fn table(router: &Router) -> String {
             continue;
         }
         text += &format!(
-            "ip{} :: Strip(14) -> {}\n    -> {}{}GetIPAddress(16) -> rt;\n",
+            "ip{} :: Strip(14) -> {}\n    -> {}{}{}rt;\n",
             vrf::suffix(table, "_vrf"),
             checks(router, table),
             ipsec::check(router, 4),
             nat::arriving(router),
+            balance::arriving(router),
         );
     }
     text
@@ -149,13 +151,12 @@ pub(super) fn local(router: &Router) -> String {
 /// What is for the router and what is an exception, where the kernel answers.
 pub(super) fn kernel(router: &Router) -> String {
     let mut text = format!(
-        "{} -> own;\n\
-         options :: Punt(options) -> kernel;\n\
+        "{}options :: Punt(options) -> kernel;\n\
          ttl :: Punt(ttl-expired) -> kernel;\n\
          toobig :: Punt(too-big, RESTORE_TTL true) -> kernel;\n\
          noneighbour :: Punt(no-neighbour, RESTORE_TTL true) -> again :: PaintSwitch;\n\
          again[0] -> Discard;\n",
-        ipsec::rest4(router),
+        balance::own4(router, &ipsec::rest4(router), "own"),
     );
     for (i, _) in router.interfaces.iter().enumerate().filter(|(_, port)| !port.has4()) {
         let _ = writeln!(text, "again[{}] -> Discard;", i + 1);
@@ -233,6 +234,14 @@ pub(super) fn output(router: &Router, i: usize) -> String {
         networks.push("255.255.255.255/32".to_owned());
     }
     let redirect = ipsec::Redirect { name: "redirect", i };
+    let redirects = match redirect.copies(router) {
+        Some(copies) => format!(
+            "{copies}ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}{}) -> [0]rt;\n",
+            networks.join(" "),
+            router.owned([i])
+        ),
+        None => String::new(),
+    };
     let mut text = format!(
         r"
 // What leaves by {name}: RFC 1812's checks in order, each exception to {}.
@@ -240,24 +249,23 @@ pub(super) fn output(router: &Router, i: usize) -> String {
     {first}-> options{i} :: IPGWOptions({address}{owned})
     -> FixIPSrc({address}{owned})
     -> ttl{i} :: DecIPTTL
-    {protected}{translated}-> mtu{i} :: IPFragmenter({mtu}{follow})
+    {protected}{balanced}{translated}-> mtu{i} :: IPFragmenter({mtu}{follow})
     -> arp{i} -> {};
-{copies}ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}{owned}) -> [0]rt;
-",
+{redirects}",
         router.answers(),
         bfd::out(router, i),
-        networks.join(" "),
         way = firewall::way(router, false, output),
         owned = router.owned([i]),
         first = redirect.first(router),
-        copies = redirect.copies(router),
         protected = ipsec::out4(router, i),
+        balanced = balance::leaving(router, i, false),
         translated = nat::leaving(router, i),
     );
     let (owned, to) = (router.owned([i]), nat::errors(router));
     text += &if router.host {
         // Packets of IPv6 hosts are translated already.
-        let by_us = router.nat.is_some() && (!nat::leads_out(router, i) || nat::has_six(router));
+        let by_nat = router.nat.is_some() && (!nat::leads_out(router, i) || nat::has_six(router));
+        let by_us = by_nat || balance::answers(router);
         let ttl = match by_us {
             true => format!("ICMPError({address}, timeexceeded, {ERRORS}{owned}) -> {to}"),
             false => "ttl".to_owned(),
@@ -270,7 +278,7 @@ pub(super) fn output(router: &Router, i: usize) -> String {
         )
     };
     // The kernel knows nothing of translated addresses.
-    text += &if router.host && router.nat.is_none() {
+    text += &if router.host && router.nat.is_none() && !balance::answers(router) {
         format!("mtu{i}[1] -> toobig;\narp{i}[1] -> out{i};\narp{i}[2] -> noneighbour;\n")
     } else {
         let limits = nat::limits(router, i);

@@ -12,7 +12,7 @@ use wire::Prefix6;
 use super::ipsec;
 use super::router::{Interface, Route, Router};
 use super::vrf;
-use super::{bfd, firewall};
+use super::{balance, bfd, firewall};
 use super::{mpls, multicast, nat};
 
 /// The least MTU of a link that carries IPv6 (RFC 8200, 5).
@@ -39,7 +39,12 @@ fn shared_addresses(router: &Router) -> Option<Ipv6Addr> {
 
 /// The way of packets that do not come from an interface.
 pub(super) fn entry(router: &Router) -> String {
-    format!("CheckIP6Header -> Paint(0) -> {};\n", nat::table6(router))
+    format!("CheckIP6Header -> Paint(0) -> {};\n", arriving(router))
+}
+
+/// Where packets go that have arrived.
+fn arriving(router: &Router) -> String {
+    balance::entry6(router).unwrap_or_else(|| nat::table6(router).to_owned())
 }
 
 fn has_default_in(router: &Router, table: usize) -> bool {
@@ -98,6 +103,7 @@ fn routes_of(router: &Router, number: usize) -> Vec<String> {
             all.for_each(|a| line(Prefix6::host(wire::ndp::solicited_node(a)), 0));
         }
     }
+    balance::routes(router, true).into_iter().for_each(|route| super::ipv4::once(&mut table, route));
     let never = router.interfaces.len() + 1;
     if router.host {
         // The kernel knows which of a link's own addresses are its, and its routing daemons talk there.
@@ -178,7 +184,7 @@ pub(super) fn table(router: &Router) -> String {
         router.legend(),
         arguments.join(",\n    "),
     );
-    let first = format!("{}hop6 :: IP6HopByHop -> {}", ipsec::check(router, 6), nat::table6(router));
+    let first = format!("{}hop6 :: IP6HopByHop -> {}", ipsec::check(router, 6), arriving(router));
     let mut then = first.as_str();
     for table in router.tables().filter(|table| members(router, *table).next().is_some()) {
         let name = vrf::suffix(table, "_vrf");
@@ -186,6 +192,7 @@ pub(super) fn table(router: &Router) -> String {
         then = "hop6";
     }
     let _ = writeln!(text, "rt6[{never}] -> Discard;");
+    text += &balance::passed6(router, nat::table6(router));
     text += nat::to_table6(router);
     text
 }
@@ -244,7 +251,7 @@ pub(super) fn local(router: &Router) -> String {
         )),
         ipsec::rest6(router),
         LINK_LOCAL.join(", "),
-        nat::table6(router),
+        arriving(router),
     );
     text += match router.joined[1] {
         true => "upper6[2] -> output;\n",
@@ -292,8 +299,7 @@ fn rest(router: &Router) -> &'static str {
 /// What is for the router and what is an exception, where the kernel answers.
 pub(super) fn kernel(router: &Router) -> String {
     let mut text = format!(
-        "{} -> own;\n\
-         options6 :: Punt(options) -> kernel;\n\
+        "{}options6 :: Punt(options) -> kernel;\n\
          hop6[1] -> options6;\n\
          hop6[2] -> options6;\n\
          beyond6 :: Punt(beyond-scope) -> kernel;\n\
@@ -301,7 +307,7 @@ pub(super) fn kernel(router: &Router) -> String {
          toobig6 :: Punt(too-big, RESTORE_TTL true) -> kernel;\n\
          noneighbour6 :: Punt(no-neighbour, RESTORE_TTL true) -> again6 :: PaintSwitch;\n\
          again6[0] -> Discard;\n",
-        ipsec::rest6(router),
+        balance::own6(router, &ipsec::rest6(router), "own"),
     );
     if !has_default(router) {
         let _ =
@@ -357,13 +363,17 @@ pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
     if router.host {
         text += &format!(
             "again6[{}] -> EtherEncap(0x86dd, {station}, {station}) -> punts{i};\n\
-             {solicitations} -> heard{i};\n\
+             {}\
              {advertisements} -> adverts{i} :: Tee -> [1]nd{i};\n\
              adverts{i}[1] -> heard{i};\n",
-            i + 1
+            i + 1,
+            balance::answered_by_us6(router, i, &solicitations)
+                .unwrap_or_else(|| format!("{solicitations} -> heard{i};\n")),
         );
     } else {
         let own: String = six.iter().map(|(a, _)| format!("{a} ")).collect();
+        let own: String =
+            balance::answered(router, i, true).iter().fold(own, |own, address| format!("{own}{address} "));
         let mut shared: Vec<Ipv6Addr> =
             six.iter().filter(|(_, p)| p.len() < 127).map(|(_, p)| p.addr()).collect();
         shared.dedup();
@@ -394,31 +404,43 @@ pub(super) fn output(router: &Router, i: usize) -> String {
     // Neighbours hear of better ways only, and all neighbours have an address on the link (RFC 4861, 8.2).
     let networks: Vec<String> = six.iter().map(|(_, p)| p.to_string()).collect();
     let redirect = ipsec::Redirect { name: "onlink", i };
+    let redirects = match redirect.copies(router) {
+        Some(copies) => format!(
+            "{copies}ICMP6Error({}, redirect, ONLINK {}, {ERRORS}{}) -> [0]nd{i};\n",
+            link_local(interface),
+            [&["fe80::/10".to_owned()][..], &networks].concat().join(" "),
+            router.owned([i])
+        ),
+        None => String::new(),
+    };
+    let expired = match router.host && balance::answers(router) {
+        true => format!(
+            "ICMP6Error({}, timeexceeded, transit, {ERRORS}{}) -> {entry}",
+            speaker(router, i),
+            router.owned([i])
+        ),
+        false => "expired6;\n".to_owned(),
+    };
     let mut text = format!(
         r"
 // What leaves by {name}: the checks in order, each exception to {}.
 {way} -> DropBroadcasts
     -> scope{i} :: CheckIP6Scope
     {first}-> hlim{i} :: DecIP6HLIM
-    {protected}-> big{i} :: IP6Fragmenter({mtu}{follow})
+    {protected}{balanced}-> big{i} :: IP6Fragmenter({mtu}{follow})
     -> nd{i} -> {};
-{copies}ICMP6Error({link_local}, redirect, ONLINK {}, {ERRORS}{owned}) -> [0]nd{i};
-scope{i}[1] -> beyond6;
-hlim{i}[1] -> expired6;
-nd{i}[1] -> out{i};
+{redirects}scope{i}[1] -> beyond6;
+hlim{i}[1] -> {expired}nd{i}[1] -> out{i};
 ",
         router.answers(),
         bfd::out(router, i),
-        [&["fe80::/10".to_owned()][..], &networks].concat().join(" "),
-        link_local = link_local(interface),
         way = firewall::way(router, true, output),
-        owned = router.owned([i]),
         first = redirect.first(router),
-        copies = redirect.copies(router),
+        balanced = balance::leaving(router, i, true),
         protected = ipsec::out6(router, i, &long),
     );
     let speaker = speaker(router, i);
-    text += &if router.host && nat::has_six(router) {
+    text += &if router.host && (nat::has_six(router) || balance::answers(router)) {
         // The kernel knows nothing of translated addresses.
         format!(
             "big{i}[1] -> ICMP6Error({speaker}, toobig, MTU {mtu}{follow}, {ERRORS}{}) -> {way}nd{i}[2] -> noneighbour6;\n",

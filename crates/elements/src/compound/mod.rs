@@ -7,6 +7,7 @@
 use lang::{Template, Use};
 
 pub mod arguments;
+pub mod balance;
 mod bfd;
 pub mod dual_router;
 mod firewall;

@@ -10,8 +10,8 @@ use nat::policy::{self, Allocation, Policy, Range};
 use wire::{Prefix4, Prefix6};
 
 use super::ipv4::ERRORS;
-use super::ipv6;
 use super::router::Router;
+use super::{balance, ipv6};
 
 /// Where the statements are by which addresses are translated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Translation {
     is_there: bool,
     /// Outside addresses that the router answers ARP for, though they are not its own: an interface, and prefixes.
     answered: Vec<(usize, Vec<String>)>,
+    /// Outside addresses.
+    ranges: Vec<Range>,
     /// Behind what IPv6 hosts see IPv4 addresses, if there are IPv6 hosts inside (NAT64).
     prefix: Option<Prefix64>,
 }
@@ -58,6 +60,7 @@ impl Translation {
                     outside,
                     is_there: false,
                     answered: Vec::new(),
+                    ranges: Vec::new(),
                     prefix: None,
                 });
             }
@@ -96,8 +99,8 @@ impl Translation {
                 "the prefix {prefix}, behind which IPv6 hosts see IPv4 addresses, meets {network} of a link: use another one"
             ));
         }
-        let prefix = policy.prefix;
-        Ok(Translation { source, outside, is_there: true, answered, prefix })
+        let (prefix, ranges) = (policy.prefix, policy.outside());
+        Ok(Translation { source, outside, is_there: true, answered, ranges, prefix })
     }
 }
 
@@ -232,6 +235,11 @@ pub(super) fn table6(router: &Router) -> &'static str {
     if prefix(router).is_some() { "to64" } else { "[0]rt6" }
 }
 
+/// Outside addresses.
+pub(super) fn outside_ranges(router: &Router) -> Vec<Range> {
+    router.nat.as_ref().map_or_else(Vec::new, |translation| translation.ranges.clone())
+}
+
 /// What makes IPv4 packets of IPv6 packets, and the other way round.
 pub(super) fn six(router: &Router) -> String {
     let Some(prefix) = prefix(router) else { return String::new() };
@@ -259,6 +267,7 @@ pub(super) fn text(router: &Router) -> String {
     let Some(translation) = &router.nat else { return String::new() };
     let own = router.interfaces.iter().flat_map(|interface| &interface.four);
     let own: String = own.map(|(address, _)| format!(", OWN {address}")).collect();
+    let own = own + &balance::own_of_nat(router);
     let hairpins = match inside(router, translation).count() {
         0 => String::new(),
         n => format!(", HAIRPINS {n}"),
@@ -266,8 +275,10 @@ pub(super) fn text(router: &Router) -> String {
     let paints: String = translation.outside.iter().map(|i| format!(" {}", i + 1)).collect();
     let bfd = if router.bfd.is_some() { " 3784-3785 4784" } else { "" };
     let kernel = if router.host { " 32768-60999" } else { "" };
-    let (reserved, legend) = match [bfd, kernel].concat() {
+    let services = balance::reserved_of_nat(router);
+    let (reserved, legend) = match [bfd, kernel, services.as_str()].concat() {
         none if none.is_empty() => (none, ""),
+        some if some == services => (format!(", RESERVED{some}"), "// Services use the reserved ports.\n"),
         some => (
             format!(", RESERVED{some}"),
             "// The router's own programs use the reserved ports: see net.ipv4.ip_local_port_range.\n",
@@ -322,7 +333,7 @@ pub(super) fn leaving(router: &Router, i: usize) -> String {
 
 /// Where errors about packets go that leave by an interface: they may be about translated addresses.
 pub(super) fn errors(router: &Router) -> &'static str {
-    if router.nat.is_some() { "[0]nat44" } else { "[0]rt" }
+    if router.nat.is_some() { "[0]nat44" } else { balance::errors(router).unwrap_or("[0]rt") }
 }
 
 /// Whether packets of IPv6 hosts become those of IPv4.
@@ -340,8 +351,13 @@ pub(super) fn leads_out(router: &Router, i: usize) -> bool {
     router.nat.as_ref().is_some_and(|translation| translation.outside.contains(&i))
 }
 
-/// Prefixes of outside addresses that the router answers ARP for on interface `i`.
+/// Prefixes and addresses that are not its own, and that the router answers ARP for on interface `i`.
 pub(super) fn answered(router: &Router, i: usize) -> Vec<String> {
+    [answered_by_nat(router, i), balance::answered(router, i, false)].concat()
+}
+
+/// Those of outside addresses.
+pub(super) fn answered_by_nat(router: &Router, i: usize) -> Vec<String> {
     let all = router.nat.iter().flat_map(|translation| &translation.answered);
     all.filter(|(other, _)| *other == i).flat_map(|(_, prefixes)| prefixes.iter().cloned()).collect()
 }

@@ -12,7 +12,7 @@ use element::interfaces;
 use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
 
 use super::vrf::{self, Vrf};
-use super::{bfd, firewall, ipsec, ipv4, ipv6, mpls, multicast, nat};
+use super::{balance, bfd, firewall, ipsec, ipv4, ipv6, mpls, multicast, nat};
 
 /// Packets that may wait for an interface.
 const QUEUE: usize = 1024;
@@ -293,6 +293,8 @@ pub struct Router {
     pub firewall: Option<String>,
     /// How addresses are translated, if they are.
     pub nat: Option<nat::Translation>,
+    /// How connections are shared among servers, if they are.
+    pub balance: Option<balance::Balancing>,
     /// Whether interfaces that do not say otherwise send router advertisements; by default, where the kernel does not
     /// answer in our place.
     pub advertise: Option<bool>,
@@ -321,6 +323,7 @@ impl Router {
             mpls: false,
             firewall: None,
             nat: None,
+            balance: None,
             advertise: None,
             advertisements: Vec::new(),
             joined: [false; 2],
@@ -483,12 +486,12 @@ impl Router {
 
     /// The configuration, with comments for a reader.
     pub fn text(&self) -> String {
-        let mut text = String::new();
+        let mut text = balance::text(self);
         if self.has4() {
             text += &ipv4::table(self);
         }
         if self.has6() {
-            text += if text.is_empty() { "" } else { "\n" };
+            text += if self.has4() { "\n" } else { "" };
             text += &ipv6::table(self);
         }
         if self.host {
@@ -509,6 +512,7 @@ impl Router {
         }
         text += &firewall::answers(self);
         text += &nat::answers(self);
+        text += &balance::idle(self);
         text += &if self.mpls { mpls::table(self) } else { String::new() };
         text += &multicast::tables(self);
         text += &self.fed();

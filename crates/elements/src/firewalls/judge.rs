@@ -16,6 +16,8 @@ use super::journal::Journal;
 pub(super) const CONNECTIONS: &str = "the connections";
 /// Connections that are looked at while the lock is held.
 const LISTED: usize = 128;
+/// Records that are moved at a time, if there may be another number of connections.
+const MOVED: usize = 256;
 /// How many times so many a handler's answer lists.
 const SLICES: usize = 32;
 
@@ -168,7 +170,9 @@ pub(super) fn replace(judge: &SharedJudge, ruleset: Arc<Ruleset>, links: &[Link]
     let present = Arc::clone(lock(judge).firewall.ruleset());
     let moves = Moves::new(&present, &ruleset);
     let old = lock(judge).replace(ruleset, moves, links);
-    drop((old, present));
+    while lock(judge).firewall.resize_some(MOVED) {}
+    let retired = lock(judge).firewall.retired();
+    drop((old, present, retired));
 }
 
 /// A line for a connection.

@@ -273,10 +273,10 @@ mod tests {
                 .contains("e :: IP6NDSolicitor: would query for ::; missing dest IP addr annotation?")
         );
         assert_eq!((run.read("e.count"), run.read("e.drops")), ("0".into(), "1".into()));
-        // Four packets for three places: the oldest goes.
-        run.give("i", [b"a", b"b", b"c", b"d"].map(|text| to(FAR, text)).into());
+        // 102 packets for 101 places: the oldest goes.
+        run.give("i", (0..102).map(|n| to(FAR, &[n])).collect());
         let run = run.again();
-        assert_eq!(run.bytes("o2"), [b"b", b"c", b"d"]);
+        assert_eq!(run.bytes("o2"), (1..102).map(|n| vec![n]).collect::<Vec<_>>());
         assert!(run.drops("e").contains(&(Reason::NeighbourQueueFull, 1)));
     }
 

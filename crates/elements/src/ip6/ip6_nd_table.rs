@@ -17,7 +17,7 @@
 //!   to the first solicitation, default 5 s.
 //! * `TIMEOUT` time after which a neighbour is forgotten unless confirmed, default 300 s; 0 means never.
 //! * `CAPACITY` packets that may wait in all, default 2048. `ENTRY_PACKET_CAPACITY` packets that may wait for one neighbour,
-//!   default 3; new ones replace old ones. `CAPACITY_SLIM_FACTOR` when too many packets wait, CAPACITY divided by this
+//!   default 101, as with Linux; new ones replace old ones, which are dropped as `neighbour-queue-full`. `CAPACITY_SLIM_FACTOR` when too many packets wait, CAPACITY divided by this
 //!   are dropped at once, default 2.
 //! * `ENTRY_CAPACITY` neighbours in the table, default 65536. `UNRESOLVED_CAPACITY` those among them without an answer,
 //!   default 4096. `NEW_RATE` unknown neighbours that one source may ask for in a second, default 0. `UNKNOWN_RATE` packets for unknown

@@ -419,8 +419,47 @@ fn rules_come_and_go_and_slots_are_used_again() {
     );
     assert!(fw.connections().all(|c| c.zones == [u8::MAX, OUTSIDE] && fw.ruleset().refuses(&c)));
     swap(&mut fw, ruleset("connections 1\naccept from inside"));
-    assert_eq!(fw.len(), 1);
+    assert!(fw.len() > 1, "none ends by itself");
     assert!(fw.connections().all(|c| c.zones == [INSIDE, OUTSIDE] && !fw.ruleset().refuses(&c)));
+}
+
+#[test]
+fn another_number_of_connections_comes_in_steps() {
+    for count in [30, 3000] {
+        let mut fw = firewall("connections 300\naccept from inside to outside");
+        let from = |port: u16| udp(("10.0.0.2", port), ("192.0.2.1", 53));
+        let to = |port: u16| udp(("192.0.2.1", 53), ("10.0.0.2", port));
+        let six = |port: u16| udp(("2001:db8::2", port), ("2001:db8:1::1", 53));
+        for port in 0..20 {
+            fw.judge(0, &from(port), INSIDE, OUTSIDE);
+            fw.judge(0, &to(port), OUTSIDE, INSIDE);
+        }
+        for port in 100..300 {
+            let packet = if port % 2 == 0 { from(port) } else { six(port) };
+            assert_eq!(fw.judge(0, &packet, INSIDE, OUTSIDE).verdict, PASS);
+        }
+        let before = fw.len();
+        let next = ruleset(&format!("connections {count}\naccept from inside to outside"));
+        let moves = Moves::new(fw.ruleset(), &next);
+        fw.replace(next, moves);
+        let mut port = 300;
+        while fw.resize_some(7) {
+            for known in 0..20 {
+                assert_eq!(fw.judge(1, &to(known), OUTSIDE, INSIDE).verdict, PASS, "{known}");
+            }
+            fw.judge(1, &from(port), INSIDE, OUTSIDE);
+            port += 1;
+        }
+        assert_eq!(fw.retired().len(), 2);
+        for port in port..port + 400 {
+            fw.judge(1, &from(port), INSIDE, OUTSIDE);
+        }
+        let expected = if count == 30 { 30 } else { before + usize::from(port) - 300 + 400 };
+        assert_eq!(fw.len(), expected);
+        for known in 0..20 {
+            assert_eq!(fw.judge(2, &to(known), OUTSIDE, INSIDE).verdict, PASS, "{known}");
+        }
+    }
 }
 
 #[test]

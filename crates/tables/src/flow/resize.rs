@@ -35,6 +35,11 @@ impl Index {
         Index { seed, buckets: vec![bucket; buckets].into(), stash: Vec::new(), capacity, room }
     }
 
+    /// The same with another seed.
+    pub fn seeded(self, seed: u64) -> Index {
+        Index { seed, ..self }
+    }
+
     /// Where the keys of a record stand, each with its entry.
     fn spots<K: Key>(
         &self,

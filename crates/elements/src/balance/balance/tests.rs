@@ -61,7 +61,10 @@ fn packets_get_servers() {
     assert!(servers.ends_with("dns 10.0.1.21 5353 1 unchecked - 100.00 1 1 1 28 1 28 - -\n"), "{servers}");
     let sessions = run.read("lb.sessions");
     assert!(sessions.starts_with("-\n") && sessions.lines().count() == 101, "{sessions}");
-    assert!(sessions.contains("\nudp 203.0.113.1 9 192.0.2.80 53 10.0.1.21 5353 open 0 300\n"), "{sessions}");
+    assert!(
+        sessions.contains("\nudp 203.0.113.1 9 192.0.2.80 53 10.0.1.21 5353 open 1 28 1 28 0 300\n"),
+        "{sessions}"
+    );
 }
 
 #[test]
@@ -203,6 +206,7 @@ fn mistakes_are_errors() {
         ("/nowhere", "cannot read '/nowhere'"),
         ("", "FILE"),
         ("STATEMENT service web tcp 192.0.2.80, STATEMENT server wab 10.0.0.1", "unknown service 'wab'"),
+        ("/dev/null, LEAVING 2", "2 inputs with LEAVING 2"),
         ("/nowhere, STATEMENT seed 5", "FILE and STATEMENT: the statements stand in one of them"),
     ] {
         let found = errors(arguments);
@@ -233,4 +237,58 @@ fn a_batch_is_balanced_as_its_packets_are() {
     let one = run(1);
     assert_eq!(one, run(32));
     assert!(one.0.len() == 14 && one.2.len() == 1, "{one:?}");
+}
+
+/// With LEAVING, answers are changed where they leave, and a firewall in between sees the server's address both ways.
+#[test]
+fn answers_may_be_changed_where_they_leave() {
+    let files = Temp::new();
+    let file = files.file("lb", "service web tcp 192.0.2.80 port 80\nserver web 10.0.1.11 port 8080\n");
+    let text = format!(
+        "lb :: Balance({file}, LEAVING 1); i0 :: TestIn -> [0]lb -> o0 :: TestOut; \
+         i1 :: TestIn -> [1]lb; lb[1] -> o1 :: TestOut; i2 :: TestIn -> [2]lb; lb[2] -> o2 :: TestOut;"
+    );
+    let run = Rig::text(&text).ready();
+    let ends = |bytes: &[u8]| [bytes[12..16].to_vec(), bytes[16..20].to_vec()];
+    let (client, service, server) = (vec![203, 0, 113, 1], vec![192, 0, 2, 80], vec![10, 0, 1, 11]);
+    run.give("i0", vec![packet(&tcp(1, "S")), packet("ip 10.0.1.11 > 203.0.113.1 / tcp 8080 > 9 flags SA")]);
+    let run = run.again();
+    let left: Vec<_> = run.bytes("o0").iter().map(|bytes| ends(bytes)).collect();
+    assert_eq!(left, [[client.clone(), server.clone()], [server, client.clone()]]);
+    run.give("i2", vec![packet(&tcp(2, "S")), packet("ip 10.0.1.11 > 203.0.113.1 / tcp 8080 > 9 flags SA")]);
+    let mut run = run.again();
+    let left: Vec<_> = run.bytes("o2").iter().map(|bytes| ends(bytes)).collect();
+    assert_eq!(left, [[vec![203, 0, 113, 2], service.clone()], [service, client]]);
+    assert_eq!(run.read("lb.nsessions"), "1");
+}
+
+#[test]
+fn sessions_are_ended_and_clients_keep_their_server() {
+    let files = Temp::new();
+    let file = files.file("lb", format!("{STATEMENTS}persist web source\nsessions 40"));
+    let run = Rig::text(&text(&file)).ready();
+    run.give("i0", (1..31).map(|client| packet(&tcp(client, "S"))).collect());
+    let mut run = run.again();
+    let first = hops(&run);
+    assert_eq!((run.read("lb.nsessions"), run.read("lb.nclients")), ("30".into(), "30".into()));
+    for (value, left) in [
+        ("tcp 203.0.113.1 9 192.0.2.80 80", "29"),
+        ("203.0.113.2", "28"),
+        ("203.0.113.3 9", "27"),
+        ("203.0.113.4 8", "27"),
+        ("all", "0"),
+    ] {
+        run.write("lb.end", value).unwrap();
+        assert_eq!(run.read("lb.nsessions"), left, "{value}");
+    }
+    let why = run.write("lb.end", "tcp").unwrap_err().to_string();
+    assert!(why.contains("PROTOCOL CLIENT PORT SERVICE PORT"), "{why}");
+    // Other servers come, and there may be other numbers of sessions and clients.
+    let more = STATEMENTS.replace("10.0.1.14", "10.0.1.60");
+    files.file("lb", format!("{more}persist web source\nsessions 4000\nclients 5000"));
+    run.write("lb.load", "").unwrap();
+    assert_eq!(run.read("lb.capacity"), "4000");
+    run.give("i0", (1..31).map(|client| packet(&tcp(client, "S"))).collect());
+    let run = run.again();
+    assert_eq!(hops(&run), first);
 }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What handlers list of a balancer. Sessions are listed some at a time, and packets go on meanwhile.
+//! What handlers list of a balancer, and which sessions they end. Both take some at a time, and packets go on meanwhile.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 use balance::{Balancer, ServerView, Session};
+use element::HandlerError;
 use element::clock::{Nanos, SECOND};
 use sync::lock::AdaptiveGuard;
 
 use super::Shared;
+use crate::sessions::Which;
 
 /// Sessions that are looked at while the lock is held.
 const LISTED: usize = 128;
@@ -31,7 +34,7 @@ pub(super) fn reaped(shared: &Shared, now: Nanos) -> AdaptiveGuard<'_, Balancer>
 fn line(session: &Session, now: Nanos) -> String {
     let Session { client, service, server, .. } = session;
     format!(
-        "{} {} {} {} {} {} {} {} {} {}\n",
+        "{} {} {} {} {} {} {} {} {} {} {} {} {} {}\n",
         rulefile::names::protocol_name(session.protocol),
         client.0,
         client.1,
@@ -40,6 +43,10 @@ fn line(session: &Session, now: Nanos) -> String {
         server.0,
         server.1,
         session.state.name(),
+        session.packets[0],
+        session.bytes[0],
+        session.packets[1],
+        session.bytes[1],
         now.saturating_sub(session.began_ns) / SECOND,
         session.expires_ns.saturating_sub(now).div_ceil(SECOND),
     )
@@ -61,6 +68,26 @@ pub(super) fn some(shared: &Shared, mut from: usize, now: Nanos) -> String {
         }
     }
     format!("{from}\n{lines}")
+}
+
+/// Ends sessions that the handler's value names.
+pub(super) fn end_those(shared: &Shared, value: &str) -> Result<(), HandlerError> {
+    let which = Which::read(value, "PROTOCOL CLIENT PORT SERVICE PORT")?;
+    if let Which::One { protocol, source, destination } = which {
+        shared.lock().end_of(protocol, source, destination);
+        return Ok(());
+    }
+    let mut from = Some(0);
+    while let Some(at) = from {
+        let mut found: Vec<Session> = Vec::with_capacity(LISTED);
+        let mut balancer = shared.lock();
+        from = balancer.some(at, LISTED, |session| found.push(session));
+        let ends = |one: &Session| -> [(IpAddr, u16); 3] { [one.client, one.service, one.server] };
+        for session in found.iter().filter(|session| which.is_with(&ends(session))) {
+            balancer.end_of(session.protocol, session.client, session.service);
+        }
+    }
+    Ok(())
 }
 
 /// A line for each service, with its text.
