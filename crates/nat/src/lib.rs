@@ -29,13 +29,17 @@ pub mod policy;
 mod ports;
 mod prefix;
 mod read;
+pub mod record;
 mod track;
 
 pub use alg::{ftp, sip, stream};
 pub use hosts::{Mark, is_stand_in};
 pub use journal::{Change, Event, Lack, Log, What, subscriber_text};
-pub use nat::{Ahead, AlgCounts, Cause, Edit, Nat, Outcome, PutOff, Session, Subscriber};
+pub use nat::{
+    Ahead, AlgCounts, Cause, Edit, Nat, NotTaken, Outcome, Pass, PutOff, Session, Subscriber, Telling,
+};
 pub use packet::Unseen;
 pub use prefix::Prefix64;
 pub use read::{Reading, read, read_file};
+pub use record::SessionRecord;
 pub use tables::flow::State;

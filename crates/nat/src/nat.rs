@@ -24,6 +24,7 @@ mod hairpins;
 mod held;
 mod listing;
 mod lives;
+mod mirror;
 mod shared;
 mod sip;
 mod six;
@@ -45,6 +46,7 @@ use crate::stream::Stream;
 use crate::track::Track;
 pub use alg::AlgCounts;
 pub use listing::{Session, Subscriber};
+pub use mirror::{NotTaken, Pass, Telling};
 pub use shared::PutOff;
 pub use sip::Edit;
 use subscribers::Subscribers;
@@ -162,6 +164,8 @@ pub struct Nat {
     tried: Option<(FlowKey, FlowKey)>,
     /// Sessions that a rehearsal has made.
     rehearsed: Option<Vec<FlowId>>,
+    /// What a peer is to be told.
+    changes: Option<mirror::Changes>,
 }
 
 /// The key of a packet as it is on a side.
@@ -205,6 +209,7 @@ impl Nat {
             expected: HashMap::new(),
             tried: None,
             rehearsed: None,
+            changes: None,
             policy,
         };
         nat.subscribers.log = nat.policy.log;
@@ -471,10 +476,14 @@ impl Nat {
     fn note(&mut self, now_ns: u64, view: &View, id: FlowId, side: usize) {
         let Some(entry) = self.sessions.get_mut(id) else { return };
         let track = after(view, entry.track, side);
-        let stays = std::mem::replace(&mut entry.track, track) == track;
+        let before = std::mem::replace(&mut entry.track, track);
         let idle = track.timeout(view.protocol, &self.policy.timeouts);
-        let lives_on = stays && self.renew(now_ns, view, (id, side), idle);
-        if !lives_on && Track::renews(view.protocol, side) {
+        let renews = Track::renews(view.protocol, side);
+        if self.changes.is_some() {
+            self.note_change(id, view.protocol, [before, track], renews);
+        }
+        let lives_on = before == track && self.extend(now_ns, view, (id, side), idle);
+        if !lives_on && renews {
             self.sessions.set_expiry(id, now_ns.saturating_add(idle));
         }
         self.tally.count(Nat::number(id), side, view.length);

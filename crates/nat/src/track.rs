@@ -21,6 +21,10 @@ const FINS: u8 = 0b1100;
 const AGREED: u8 = 1 << 4;
 /// A reset was the last thing seen.
 const RESET: u8 = 1 << 5;
+/// A peer knows the session (see `nat/mirror.rs`).
+const TOLD: u8 = 1 << 6;
+/// The peer is putting all its sessions, and has not put this one.
+const MARKED: u8 = 1 << 7;
 
 impl Track {
     /// Notes a packet of one side, 0 for the inside.
@@ -40,7 +44,7 @@ impl Track {
         let begins_anew = flags & SYN != 0 && (self.0 & FINS == FINS || self.0 & RESET != 0);
         if begins_anew {
             // Another connection of the same addresses and ports.
-            self.0 = 0;
+            self.0 &= TOLD;
         }
         // Who is inside knows whether the reset was true.
         if self.0 & RESET != 0 && side == 1 {
@@ -54,6 +58,34 @@ impl Track {
         if flags & FIN != 0 {
             self.0 |= 1 << (2 + side);
         }
+    }
+
+    /// What was seen, without what a peer knows of it.
+    pub(crate) fn seen(self) -> u8 {
+        self.0 & !(TOLD | MARKED)
+    }
+
+    /// The other way round; none for bits that mean nothing.
+    pub(crate) fn of_seen(bits: u8) -> Option<Track> {
+        (bits & (TOLD | MARKED) == 0).then_some(Track(bits))
+    }
+
+    /// A peer knows it.
+    pub(crate) fn set_told(&mut self) {
+        self.0 |= TOLD;
+    }
+
+    pub(crate) fn is_told(self) -> bool {
+        self.0 & TOLD != 0
+    }
+
+    /// Marks it, or takes the mark off.
+    pub(crate) fn mark(&mut self, is_marked: bool) {
+        self.0 = self.0 & !MARKED | if is_marked { MARKED } else { 0 };
+    }
+
+    pub(crate) fn is_marked(self) -> bool {
+        self.0 & MARKED != 0
     }
 
     /// The state.

@@ -62,7 +62,8 @@
 //! **Handlers**
 //! * `statements` read: for each translation its line in the file, inside hosts, sessions, and ports in use; for others zeros; then its text.
 //! * `sessions` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each session. It has protocol, inside address and port, outside address and port,
-//!   peer and port, and state. Packets and bytes from inside and to it follow, then its age and the seconds until it ends.
+//!   peer and port, and state. Packets and bytes from inside and to it follow, then its age and the seconds until it ends: 0 if
+//!   that is up to the peer of a SessionSync.
 //! * `subscribers` read: a line for each inside host, at most 10,000: inside address, or network of IPv6 hosts, outside address, line of its statement, sessions, ports for TCP, UDP and ICMP, blocks as `FIRST:USED`.
 //! * `journal` read, with the number of an event as parameter, default 0: the number of the next event and how many are gone; then a line for each of those that `log` notes. It has its
 //!   number, the time, and nine words, `-` for what there is not. They are what happened, protocol, inside address and port, outside address, first and last port, peer and its port. What happened is `given` or

@@ -41,6 +41,8 @@ impl Nat {
             self.hold_lost(&mut new);
         }
         new.algs = self.algs;
+        new.changes = self.changes.take();
+        new.changes.iter_mut().for_each(|changes| changes.lose());
         *self = new;
         lost
     }
@@ -118,7 +120,7 @@ impl Nat {
     }
 
     /// Enters a session that another one had.
-    fn go_on(
+    pub(super) fn go_on(
         &mut self,
         forward: FlowKey,
         outside: (u32, u16),
@@ -155,6 +157,7 @@ impl Nat {
             self.subscribers.forget_idle(inside.0);
             return None;
         };
+        self.tally.begin(Nat::number(id), [0; 2], [0; 2]);
         self.count(&forward, mapping, counts);
         Some(id)
     }

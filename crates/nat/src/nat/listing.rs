@@ -29,7 +29,7 @@ pub struct Session {
     pub bytes: [u64; 2],
     /// When it began.
     pub began_ns: u64,
-    /// When it ends, if nothing comes.
+    /// When it ends, if nothing comes. `u64::MAX` if it is a peer's, which says when.
     pub expires_ns: u64,
 }
 

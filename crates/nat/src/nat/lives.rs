@@ -213,7 +213,9 @@ impl Nat {
 
     /// Ends a session. `waits`: a port that becomes free by it is nobody else's for a while.
     pub(super) fn take_out(&mut self, id: FlowId, waits: bool) {
-        let Some(Flow { forward, reply, value, .. }) = self.sessions.remove(id) else { return };
+        let Some(flow) = self.sessions.remove(id) else { return };
+        self.note_end(&flow);
+        let Flow { forward, reply, value, .. } = flow;
         self.note_session(Change::Ends, &forward, (reply.dst, reply.dport));
         if value.is_watched {
             self.streams.remove(&Nat::number(id));

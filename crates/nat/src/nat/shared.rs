@@ -8,6 +8,7 @@
 
 use tables::flow::{Direction, Flow, FlowId};
 
+use super::mirror::is_mirrored;
 use super::{Ahead, Cause, Nat, Outcome, after, goes_well, translate};
 use crate::packet::View;
 use crate::policy::SECOND;
@@ -96,12 +97,16 @@ impl Nat {
         (hit.direction == direction).then_some(hit.id)
     }
 
-    /// Renews a session by a packet of a side, if that needs no exclusive reference. Returns whether it lives for its idle time from now on.
+    /// Renews a session by a packet of a side, if that needs no exclusive reference. Returns whether it lives for its idle time from now on. One that
+    /// the peer owns does not: its first packet makes it this translator's.
     #[inline]
-    pub(super) fn renew(&self, now_ns: u64, view: &View, (id, side): (FlowId, usize), idle: u64) -> bool {
+    pub(super) fn extend(&self, now_ns: u64, view: &View, (id, side): (FlowId, usize), idle: u64) -> bool {
+        if !Track::renews(view.protocol, side) {
+            return true;
+        }
         let least = now_ns.saturating_add(idle);
-        !Track::renews(view.protocol, side)
-            || self.sessions.renew(id, least, least.saturating_add(slack(idle)))
+        let is_mirrored = self.sessions.flow(id).is_none_or(|flow| is_mirrored(flow.expires_ns));
+        !is_mirrored && self.sessions.renew(id, least, least.saturating_add(slack(idle)))
     }
 
     /// A packet of a session, from a side.
@@ -123,7 +128,7 @@ impl Nat {
             && !put_off.has(id)
             && after(view, value.track, side) == value.track;
         let idle = value.track.timeout(view.protocol, &self.policy.timeouts);
-        if !(stays && self.renew(now_ns, view, (id, side), idle)) {
+        if !(stays && self.extend(now_ns, view, (id, side), idle)) {
             put_off.insert(id);
             return None;
         }

@@ -144,6 +144,11 @@ impl Subscribers {
             || self.held.oldest().is_some_and(|block| is_over(block.since_ns))
     }
 
+    /// The time that has passed.
+    pub(super) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
     /// Notes what happened, if that is noted.
     #[inline]
     pub(super) fn note(&mut self, level: Log, what: impl FnOnce(&Hosts) -> What) {
@@ -233,11 +238,6 @@ impl Subscribers {
             space.hold(block.range());
             self.held.put(block);
         }
-    }
-
-    /// The time of the last packets.
-    pub(super) fn now_ns(&self) -> u64 {
-        self.now_ns
     }
 
     /// Notes the blocks that others had, and these have not. `are_open`: everyone could send to their ports, so that they are held.

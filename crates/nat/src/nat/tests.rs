@@ -2,6 +2,7 @@
 //! How packets are sent through a translator and what must hold at any time; other policies, and lives of many packets.
 
 mod hosts;
+mod mirror;
 mod outsiders;
 mod requirements;
 mod shared;

@@ -51,7 +51,12 @@ fn line(session: &Session, now: Nanos) -> String {
         session.packets[1],
         session.bytes[1],
         now.saturating_sub(session.began_ns) / SECOND,
-        session.expires_ns.saturating_sub(now).div_ceil(SECOND),
+        // A peer says when its sessions end.
+        if session.expires_ns == u64::MAX {
+            0
+        } else {
+            session.expires_ns.saturating_sub(now).div_ceil(SECOND)
+        },
     )
 }
 
