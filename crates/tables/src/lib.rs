@@ -11,6 +11,7 @@
 //! * [`multicast`]: source and group to what becomes of their packets, shared by all workers.
 //! * [`slab`]: numbered places, found by key and in lists, of which other tables are made.
 //! * [`rules`]: lists of rules of which the first that a packet matches counts.
+//! * [`set`]: sets of ranges of addresses or ports, which change while others look up.
 //! * [`routes`]: route files, read and written: our text, `ip route`, MRT.
 //!
 //! Time never comes from a clock here: every table that ages takes `now_ns`, nanoseconds since any fixed moment.
@@ -31,4 +32,5 @@ pub mod neighbour;
 pub mod next_hop;
 pub mod routes;
 pub mod rules;
+pub mod set;
 pub mod slab;
