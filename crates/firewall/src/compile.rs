@@ -8,7 +8,8 @@ use std::net::IpAddr;
 
 use tables::rules::{HAS_PORT, Key, Ports as PortRange, RULES_MAX, Rule as Shape, Rules, Ternary};
 
-use crate::policy::{Facts, Family, ICMP, ICMP6, Matches, Members, Policy, Ports, Set, Side};
+use crate::policy::{Facts, Family, ICMP, ICMP6, Matches, Policy, Ports, Side};
+use crate::set::View;
 use rulefile::AddressRange;
 
 /// Boxes that a rule may become; those of more ask.
@@ -48,11 +49,18 @@ impl Compiled {
         })
     }
 
-    /// The number of the first rule that a packet matches. `refuses` may say that a rule does not hold, though all fields do.
-    pub fn find(&self, policy: &Policy, facts: &Facts, mut refuses: impl FnMut(u32) -> bool) -> Option<u32> {
+    /// The number of the first rule that a packet matches at a time, with what the sets hold. `refuses` may say that a rule does not hold, though all fields do.
+    pub fn find(
+        &self,
+        policy: &Policy,
+        sets: &View,
+        facts: &Facts,
+        now_ns: u64,
+        mut refuses: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
         let mut asked = |rule: u32| {
             let rule_of = &policy.rules[rule as usize];
-            rule_of.matches.hold(&policy.sets, facts) && !(rule_of.limit.is_some() && refuses(rule))
+            rule_of.matches.hold(sets, facts, now_ns) && !(rule_of.limit.is_some() && refuses(rule))
         };
         match facts.family() {
             Family::Four => self.four.find(&key(facts), &mut asked),
@@ -148,7 +156,7 @@ fn port_ranges(ports: &Ports) -> Choice<PortRange> {
     if !ports.is_given {
         return Choice::any(PortRange::ALL, false);
     }
-    if ports.ranges.len() > BOXES {
+    if ports.ranges.len() > BOXES || !ports.sets.is_empty() {
         return Choice::any(PortRange::ALL, true);
     }
     Choice { all: ports.ranges.clone(), asks: false }
@@ -291,21 +299,6 @@ fn shape_words<const W: usize>(
         let shift = 32 * (half - 1 - n % half);
         Ternary { value: (value >> shift) as u32, mask: (mask >> shift) as u32 }
     })
-}
-
-impl Set {
-    /// How many ranges it has.
-    pub fn len(&self) -> usize {
-        match &self.members {
-            Members::Addresses(addresses) => addresses.len(),
-            Members::Ports(ranges) => ranges.len(),
-        }
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 #[cfg(test)]

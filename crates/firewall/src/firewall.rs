@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, Index, Key};
 
-use crate::compile::Compiled;
 use crate::policy::{Action, Answer, Facts, ICMP, ICMP6, Policy, Rule, SELF};
+use crate::ruleset::Ruleset;
 use crate::seen::{Part, Quoted, Seen, Unjudged};
+use crate::set::View;
 use crate::track::{Fault, State, Tcp, Use, timeout};
 use book::Book;
 pub use book::Counts;
@@ -32,92 +33,6 @@ const SWEPT: usize = 128;
 
 /// The place of the first IPv6 connection, for [`Firewall::some`].
 const SIX_FROM: usize = 1 << 32;
-
-/// A policy that packets can be judged by.
-#[derive(Debug)]
-pub struct Ruleset {
-    /// What was read.
-    pub policy: Policy,
-    compiled: Compiled,
-}
-
-impl Ruleset {
-    /// Makes a policy ready.
-    ///
-    /// # Errors
-    /// Its rules are too many.
-    pub fn new(policy: Policy) -> Result<Ruleset, String> {
-        let compiled = Compiled::new(&policy)?;
-        Ok(Ruleset { policy, compiled })
-    }
-
-    /// The first rule that a packet matches, without regard to limits.
-    pub fn find(&self, facts: &Facts) -> Option<u32> {
-        self.compiled.find(&self.policy, facts, |_| false)
-    }
-
-    /// What a rule says, or the default. What the router says by itself passes, unless a rule matches it.
-    fn action(&self, rule: Option<u32>, from: u8) -> Action {
-        match rule {
-            Some(rule) => self.policy.rules[rule as usize].action,
-            None if from == SELF => Action::Accept,
-            None => self.policy.default,
-        }
-    }
-
-    /// Whether a connection would be refused if it began now.
-    pub fn refuses(&self, connection: &Connection) -> bool {
-        let facts = connection.facts();
-        self.action(self.find(&facts), facts.from) != Action::Accept
-    }
-
-    /// Bytes that its structures take.
-    pub fn bytes(&self) -> usize {
-        self.compiled.bytes()
-    }
-
-    /// A decision in words: what happens, and why.
-    pub fn explain(&self, decision: &Decision) -> String {
-        let rule = decision.rule.and_then(|rule| self.policy.rules.get(rule as usize));
-        let by = rule.map(|rule| format!("line {}: {}", rule.line, rule.text));
-        match (&decision.verdict, by) {
-            (Verdict::Pass, Some(by)) if decision.is_known => {
-                format!("of a connection that was accepted by {by}")
-            }
-            (Verdict::Pass, None) if decision.is_known => "of a known connection".to_owned(),
-            (Verdict::Pass, Some(by)) if decision.is_related => {
-                format!("announced by a connection that was accepted by {by}")
-            }
-            (Verdict::Pass, None) if decision.is_related => "announced by a known connection".to_owned(),
-            (Verdict::Pass, None) => format!("no rule matches: {}", self.default_words(decision)),
-            (Verdict::Drop(Cause::Rule) | Verdict::Reject(_), None) => {
-                format!("no rule matches: {}", self.default_words(decision))
-            }
-            (Verdict::Drop(Cause::NoConnection), _) => {
-                "it belongs to no connection, and cannot begin one".to_owned()
-            }
-            (Verdict::Drop(Cause::Window), _) => {
-                "its sequence numbers do not belong to its connection".to_owned()
-            }
-            (Verdict::Drop(Cause::Malformed), _) => "its headers are wrong".to_owned(),
-            (Verdict::Drop(Cause::Fragment), _) => "a fragment whose first one has not come".to_owned(),
-            (Verdict::Drop(Cause::Full), _) => "there is no room for another connection".to_owned(),
-            (Verdict::Drop(Cause::SourceLimit), by) => {
-                format!("its source has too many connections, by {}", by.unwrap_or_default())
-            }
-            (_, Some(by)) => by,
-        }
-    }
-
-    fn default_words(&self, decision: &Decision) -> String {
-        match decision.verdict {
-            Verdict::Pass if self.policy.default != Action::Accept => {
-                "it comes from the router itself".to_owned()
-            }
-            _ => format!("default {}", self.policy.default),
-        }
-    }
-}
 
 /// What happens to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -374,6 +289,8 @@ enum Prepared {
 #[derive(Debug)]
 pub struct Firewall {
     ruleset: Arc<Ruleset>,
+    /// What its sets hold now.
+    sets: View,
     four: Side<FlowKey>,
     six: Side<FlowKey6>,
     book: Book,
@@ -396,6 +313,7 @@ impl Firewall {
             related: Related::default(),
             four: Side::new(capacity, seed),
             six: Side::new(capacity, seed),
+            sets: ruleset.view(),
             ruleset,
             seed,
             retired: Vec::new(),
@@ -405,6 +323,15 @@ impl Firewall {
     /// Its rules.
     pub fn ruleset(&self) -> &Arc<Ruleset> {
         &self.ruleset
+    }
+
+    /// Puts what the sets of these rules hold now in place of what they held. Returns what is not needed any more: it takes time to go.
+    pub fn put_sets(&mut self, ruleset: &Arc<Ruleset>, view: View) -> View {
+        // Rules that are replaced already have sets of their own.
+        if !Arc::ptr_eq(&self.ruleset, ruleset) {
+            return view;
+        }
+        std::mem::replace(&mut self.sets, view)
     }
 
     /// Connections that it has.
@@ -507,9 +434,9 @@ impl Firewall {
         };
         let (bound, present) = (self.bound(), self.len());
         let (free, is_over) = (bound.saturating_sub(present), present > bound);
-        let (ruleset, book, zones) = (&*self.ruleset, &mut self.book, &self.zones);
+        let (ruleset, sets, book, zones) = (&*self.ruleset, &self.sets, &mut self.book, &self.zones);
         let related = &mut self.related;
-        let mut bench = Bench { ruleset, book, zones, related, now_ns, free, is_over, rehearses };
+        let mut bench = Bench { ruleset, sets, book, zones, related, now_ns, free, is_over, rehearses };
         let decision = match (&ahead.key, seen.facts.source.is_ipv4()) {
             (Prepared::Four(key), _) => bench.judge(&mut self.four, &mut self.six, seen, key),
             (Prepared::Six(key), _) => bench.judge(&mut self.six, &mut self.four, seen, key),
@@ -575,6 +502,8 @@ impl Firewall {
     /// [`resize_some`](Self::resize_some) goes on until it is done; packets do some of it, too.
     pub fn replace(&mut self, ruleset: Arc<Ruleset>, moves: Moves) -> Arc<Ruleset> {
         let old = std::mem::replace(&mut self.ruleset, ruleset);
+        // The old rules hold the old sets, too.
+        self.sets = self.ruleset.view();
         let new = &self.ruleset.policy;
         let is_between = Arc::ptr_eq(&moves.from, &old) && Arc::ptr_eq(&moves.to, &self.ruleset);
         let moves = if is_between { moves } else { Moves::new(&old, &self.ruleset) };
@@ -665,6 +594,7 @@ fn moved(old: &Policy, new: &Policy) -> Vec<Option<u32>> {
 /// All that one decision needs.
 struct Bench<'a> {
     ruleset: &'a Ruleset,
+    sets: &'a View,
     book: &'a mut Book,
     zones: &'a Zones,
     related: &'a mut Related,
@@ -786,7 +716,8 @@ impl Bench<'_> {
     fn ask(&mut self, seen: &Seen) -> (Option<u32>, Action, bool) {
         let policy = &self.ruleset.policy;
         let (book, now_ns) = (&mut *self.book, self.now_ns);
-        let rule = self.ruleset.compiled.find(policy, &seen.facts, |rule| book.is_exhausted(rule, now_ns));
+        let refuses = |rule| book.is_exhausted(rule, now_ns);
+        let rule = self.ruleset.first(self.sets, &seen.facts, now_ns, refuses);
         let logs = match rule {
             Some(rule) => policy.rules[rule as usize].log.is_some(),
             None => policy.log_default,

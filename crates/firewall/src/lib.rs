@@ -32,16 +32,18 @@ mod firewall;
 pub mod policy;
 mod read;
 mod review;
+mod ruleset;
 mod seen;
+pub mod set;
 pub mod track;
 
 pub use compile::Compiled;
 pub use firewall::{
-    Ahead, AnnouncedCounts, Cause, Connection, Counts, Decision, Firewall, Moves, Parent, Ruleset, Service,
-    Verdict,
+    Ahead, AnnouncedCounts, Cause, Connection, Counts, Decision, Firewall, Moves, Parent, Service, Verdict,
 };
-pub use read::{Reading, members_of, read, read_file};
+pub use read::{Reading, members, members_of, read, read_file};
 pub use review::review;
 pub use rulefile::names::{protocol, protocol_name};
-pub use rulefile::{AddressRange, Addresses, FILE_MAX};
+pub use rulefile::{AddressRange, Addresses, FILE_MAX, time_ns};
+pub use ruleset::{About, Ruleset};
 pub use seen::{Fragment, Part, Quoted, Seen, Unjudged};

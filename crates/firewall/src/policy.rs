@@ -5,8 +5,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 use lang::Span;
-
 use rulefile::Addresses;
+
+use crate::set::{Entry, Kind, View};
 
 /// Zones that a file may name, besides [`SELF`].
 pub const ZONES_MAX: usize = 250;
@@ -52,19 +53,14 @@ pub struct Zone {
 pub struct Set {
     /// Its name.
     pub name: String,
-    /// What is in it.
-    pub members: Members,
+    /// What it is made of.
+    pub kind: Kind,
+    /// Whether the file says so; else the first entry does.
+    pub is_typed: bool,
+    /// What is in it at the beginning, each for ever or for a time in nanoseconds.
+    pub entries: Vec<(Entry, Option<u64>)>,
     /// Where it is declared.
     pub span: Span,
-}
-
-/// What is in a set.
-#[derive(Clone, Debug)]
-pub enum Members {
-    /// Addresses of either family.
-    Addresses(Addresses),
-    /// Ports.
-    Ports(Vec<PortRange>),
 }
 
 /// What happens to a connection.
@@ -146,8 +142,10 @@ pub struct Side {
 /// The ports that a rule asks for. Without any of these, all.
 #[derive(Clone, Debug, Default)]
 pub struct Ports {
-    /// Written ports, and those of sets.
+    /// Written ports.
     pub ranges: Vec<PortRange>,
+    /// Numbers of sets.
+    pub sets: Vec<usize>,
     /// Whether there is a list.
     pub is_given: bool,
 }
@@ -332,25 +330,25 @@ pub const ICMP6: u8 = 58;
 
 impl Side {
     /// Whether an address is one of those.
-    pub fn holds(&self, sets: &[Set], address: IpAddr) -> bool {
-        let in_set = |set: &usize| match &sets[*set].members {
-            Members::Addresses(addresses) => addresses.holds(address),
-            Members::Ports(_) => false,
-        };
+    pub fn holds(&self, sets: &View, address: IpAddr, now_ns: u64) -> bool {
+        let in_set = |set: &usize| sets.has_address(*set, address, now_ns);
         !self.is_given || (self.addresses.holds(address) || self.sets.iter().any(in_set)) != self.negated
     }
 }
 
 impl Ports {
-    fn hold(&self, port: Option<u16>) -> bool {
-        let within = |port: u16| self.ranges.iter().any(|range| (range.low..=range.high).contains(&port));
+    fn hold(&self, sets: &View, port: Option<u16>, now_ns: u64) -> bool {
+        let within = |port: u16| {
+            self.ranges.iter().any(|range| (range.low..=range.high).contains(&port))
+                || self.sets.iter().any(|set| sets.has_port(*set, port, now_ns))
+        };
         !self.is_given || port.is_some_and(within)
     }
 }
 
 impl Matches {
-    /// Whether a packet has all that is asked for: one thing after the other.
-    pub fn hold(&self, sets: &[Set], facts: &Facts) -> bool {
+    /// Whether a packet has all that is asked for, at a time: one thing after the other.
+    pub fn hold(&self, sets: &View, facts: &Facts, now_ns: u64) -> bool {
         let one_of = |some: &[u8], what: u8| some.is_empty() || some.contains(&what);
         let icmp = || {
             let has = |[kind, code]: [u8; 2]| {
@@ -363,10 +361,10 @@ impl Matches {
             && one_of(&self.to, facts.to)
             && self.family.is_none_or(|family| family == facts.family())
             && one_of(&self.protocols, facts.protocol)
-            && self.source.holds(sets, facts.source)
-            && self.destination.holds(sets, facts.destination)
-            && self.source_ports.hold(facts.ports.map(|[port, _]| port))
-            && self.destination_ports.hold(facts.ports.map(|[_, port]| port))
+            && self.source.holds(sets, facts.source, now_ns)
+            && self.destination.holds(sets, facts.destination, now_ns)
+            && self.source_ports.hold(sets, facts.ports.map(|[port, _]| port), now_ns)
+            && self.destination_ports.hold(sets, facts.ports.map(|[_, port]| port), now_ns)
             && icmp()
     }
 }

@@ -10,14 +10,13 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use lang::{Diagnostic, SourceMap, Span, suggest};
-use rulefile::{AddressRange, Addresses, Faults, Line, Word, bounded, lines, names, time_ns};
+use rulefile::{AddressRange, Faults, Line, Word, bounded, lines, names, time_ns};
 
-use crate::policy::{Action, Algs, Answer, Members, Policy, PortRange, Set, Timeouts, ZONES_MAX, Zone};
+use crate::policy::{Action, Algs, Answer, Policy, PortRange, Set, Timeouts, ZONES_MAX, Zone};
+use crate::set::{self, ENTRIES_MAX, Entry, Kind};
 
 /// Rules at most.
 const RULES_MAX: usize = 1 << 20;
-/// Members of a set at most.
-const SET_MAX: usize = 1 << 22;
 /// Connections at most, and how many by default.
 const CONNECTIONS_MAX: usize = 1 << 24;
 const CONNECTIONS: usize = 1 << 18;
@@ -153,8 +152,13 @@ impl Reader<'_> {
             let message = format!("set '{}' is declared twice", name.text);
             return self.wrong(name.span, message, "list its members in one line");
         }
-        let mut texts: Vec<(String, Span)> = Vec::new();
-        let mut words = members.iter();
+        // `file` and the words for kinds are no members.
+        let mut words = members.iter().peekable();
+        let named = words.peek().filter(|word| !word.is_quoted).and_then(|word| kind(&word.text));
+        if named.is_some() {
+            words.next();
+        }
+        let mut found: Vec<(String, Option<String>, Span)> = Vec::new();
         while let Some(word) = words.next() {
             if word.text == "file" && !word.is_quoted {
                 let Some(path) = words.next() else {
@@ -162,35 +166,46 @@ impl Reader<'_> {
                     continue;
                 };
                 match bounded(&self.directory.join(&path.text)) {
-                    Ok(text) => texts.extend(members_of(&text).map(|member| (member.to_owned(), path.span))),
+                    Ok(text) => {
+                        let all = members_of(&text);
+                        found.extend(all.map(|m| (m.text.to_owned(), m.time.map(str::to_owned), path.span)));
+                    }
                     Err(why) => {
                         self.wrong(path.span, why, "the path starts at the directory of the rule file");
                     }
                 }
             } else {
-                texts.extend(word.parts().map(|part| (part.text, part.span)));
+                found.extend(word.parts().map(|part| (part.text, None, part.span)));
             }
-            if texts.len() > SET_MAX {
-                let message = format!("set '{}' has more than {SET_MAX} members", name.text);
+            if found.len() > ENTRIES_MAX {
+                let message = format!("set '{}' has more than {ENTRIES_MAX} members", name.text);
                 return self.wrong(name.span, message, "leave some out");
             }
         }
-        // The first member says of which kind all are.
-        let has_ports = texts.first().is_some_and(|(text, _)| self.ports_quietly(text).is_some());
-        let members = if has_ports {
-            let mut ranges = Vec::new();
-            for (text, span) in &texts {
-                ranges.extend(self.port_range(text, *span));
+        // The first member says of which kind all are, unless the file does.
+        let has_ports = found.first().is_some_and(|(text, ..)| set::ports(text).is_some());
+        let kind = named.unwrap_or(if has_ports { Kind::Ports } else { Kind::Addresses });
+        let mut entries = Vec::with_capacity(found.len());
+        for (text, time, span) in found {
+            let entry = match kind {
+                Kind::Ports => self.port_range(&text, span).map(Entry::Ports),
+                Kind::Addresses => self.address_range(&text, span).map(Entry::Addresses),
+            };
+            let ends = time.is_some();
+            let time_ns = time.as_deref().and_then(time_ns);
+            if ends && time_ns.is_none() {
+                let message = format!("'{}' is not a time", time.unwrap_or_default());
+                self.wrong(span, message, "write for example `10.0.0.1 for 1h`");
             }
-            Members::Ports(ranges)
-        } else {
-            let mut ranges = Vec::with_capacity(texts.len());
-            for (text, span) in &texts {
-                ranges.extend(self.address_range(text, *span));
-            }
-            Members::Addresses(Addresses::new(ranges))
-        };
-        policy.sets.push(Set { name: name.text.clone(), members, span: name.span });
+            entries.extend(entry.map(|entry| (entry, time_ns)));
+        }
+        policy.sets.push(Set {
+            name: name.text.clone(),
+            kind,
+            is_typed: named.is_some(),
+            entries,
+            span: name.span,
+        });
     }
 
     fn address_range(&mut self, text: &str, span: Span) -> Option<AddressRange> {
@@ -202,16 +217,8 @@ impl Reader<'_> {
             .ok()
     }
 
-    fn ports_quietly(&self, text: &str) -> Option<PortRange> {
-        let (low, high) = match text.split_once('-') {
-            Some((low, high)) if low.parse::<u16>().is_ok() => (names::port(low)?, names::port(high)?),
-            _ => (names::port(text)?, names::port(text)?),
-        };
-        (low <= high).then_some(PortRange { low, high })
-    }
-
     fn port_range(&mut self, text: &str, span: Span) -> Option<PortRange> {
-        let range = self.ports_quietly(text);
+        let range = set::ports(text);
         if range.is_none() {
             let help = match suggest(text, names::port_names()) {
                 Some(name) => format!("did you mean `{name}`?"),
@@ -313,9 +320,52 @@ impl Reader<'_> {
     }
 }
 
-/// The members that a file lists: one in a line, with `#` or `;` before remarks.
-pub fn members_of(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| line.split(['#', ';']).next()?.split_ascii_whitespace().next())
+/// The kind of a word.
+fn kind(word: &str) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|(name, _)| *name == word).map(|(_, kind)| kind)
+}
+
+/// A member of a set as a file lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// Its text.
+    pub text: &'a str,
+    /// How long it is one, as `1h`; for ever without it.
+    pub time: Option<&'a str>,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+/// The members that a file lists: one in a line, with `#` or `;` before remarks. Behind a member may stand `for TIME`; other words do not count.
+pub fn members_of(text: &str) -> impl Iterator<Item = Member<'_>> {
+    text.lines().enumerate().filter_map(|(line, words)| {
+        let mut words = words.split(['#', ';']).next()?.split_ascii_whitespace();
+        let text = words.next()?;
+        let time = words.next().filter(|word| *word == "for").and_then(|_| words.next());
+        Some(Member { text, time, line: line + 1 })
+    })
+}
+
+/// The members that a file lists for a set of a kind, each for ever or for a time in nanoseconds.
+///
+/// # Errors
+/// The file cannot be read, or has too many members, or one that is none: the first one is named.
+pub fn members(path: &Path, kind: Kind) -> Result<Vec<(Entry, Option<u64>)>, String> {
+    let text = bounded(path)?;
+    let mut all = Vec::new();
+    for Member { text, time, line } in members_of(&text) {
+        let wrong = |why: String| format!("{}:{line}: {why}", path.display());
+        let entry = Entry::parse(kind, text).map_err(wrong)?;
+        let time = match time.map(|time| (time, time_ns(time))) {
+            Some((time, None)) => return Err(wrong(format!("'{time}' is not a time: write 30s, 5m or 2h"))),
+            time => time.and_then(|(_, ns)| ns),
+        };
+        if all.len() == ENTRIES_MAX {
+            return Err(wrong(format!("a set has {ENTRIES_MAX} members at most")));
+        }
+        all.push((entry, time));
+    }
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use lang::Diagnostic;
 
 use crate::compile::{FOUR, Part, SIX, parts};
-use crate::policy::{Members, Policy, Rule};
+use crate::policy::{Policy, Rule};
 
 /// Earlier boxes that one box is compared with, at most: the search is not for long lists without end.
 const COMPARED_MAX: usize = 20_000_000;
@@ -21,14 +21,20 @@ pub fn review(policy: &Policy) -> Vec<Diagnostic> {
     }
     for (number, set) in policy.sets.iter().enumerate() {
         let uses = |rule: &Rule| {
-            [&rule.matches.source, &rule.matches.destination].iter().any(|side| side.sets.contains(&number))
+            let matches = &rule.matches;
+            let addresses = [&matches.source.sets, &matches.destination.sets];
+            let ports = [&matches.source_ports.sets, &matches.destination_ports.sets];
+            addresses.iter().chain(&ports).any(|sets| sets.contains(&number))
         };
-        if matches!(set.members, Members::Addresses(_)) && !policy.rules.iter().any(uses) {
+        if !policy.rules.iter().any(uses) {
             let message = format!("no rule uses set '{}'", set.name);
             found.push(Diagnostic::warning("W0603", message).at(set.span));
         }
-        if set.is_empty() {
-            found.push(Diagnostic::warning("W0604", format!("set '{}' is empty", set.name)).at(set.span));
+        // A set that commands fill says of what it is.
+        if set.entries.is_empty() && !set.is_typed {
+            let help = format!("if commands fill it, write `set {} addresses` or `set {0} ports`", set.name);
+            let message = format!("set '{}' is empty", set.name);
+            found.push(Diagnostic::warning("W0604", message).at(set.span).help(help));
         }
     }
     let mut hidden = shadowed(policy);

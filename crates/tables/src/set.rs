@@ -160,8 +160,12 @@ impl<T: Point> RangeSet<T> {
 
     /// Removes entries whose time is over; returns how many.
     pub fn purge(&mut self, now_ns: u64) -> usize {
-        let over: Vec<Change<T>> =
-            self.ending.iter().take_while(|(end, _)| *end <= now_ns).map(|(_, range)| (*range, None)).collect();
+        let over: Vec<Change<T>> = self
+            .ending
+            .iter()
+            .take_while(|(end, _)| *end <= now_ns)
+            .map(|(_, range)| (*range, None))
+            .collect();
         self.change(&over)
     }
 
@@ -175,7 +179,8 @@ impl<T: Point> RangeSet<T> {
     /// The entries that hold a number, with their ends, in ascending order.
     pub fn holding(&self, point: T) -> Vec<((T, T), u64)> {
         let odd = self.odd_before(point).filter(|(_, last)| *last >= point);
-        let mut found: Vec<_> = self.prefixes_over(point).chain(odd).map(|range| (range, self.entries[&range])).collect();
+        let mut found: Vec<_> =
+            self.prefixes_over(point).chain(odd).map(|range| (range, self.entries[&range])).collect();
         found.sort_unstable();
         found
     }
@@ -218,7 +223,8 @@ impl<T: Point> RangeSet<T> {
         let reaches = |range: &(T, T)| range.0 < first && range.1 >= first;
         let before = self.prefixes_over(first).chain(self.odd_before(first)).filter(reaches);
         let before = before.map(|range| (range, self.entries[&range]));
-        let within = self.entries.range((first, first)..=(last, last.around(0).1)).map(|(range, end)| (*range, *end));
+        let within =
+            self.entries.range((first, first)..=(last, last.around(0).1)).map(|(range, end)| (*range, *end));
         let clipped = before.chain(within).map(|((from, to), ends_ns)| Segment {
             first: from.max(first),
             last: to.min(last),
@@ -230,7 +236,11 @@ impl<T: Point> RangeSet<T> {
 
     /// Makes all segments anew.
     fn renew_all(&mut self) {
-        let all = self.entries.iter().map(|((first, last), end)| Segment { first: *first, last: *last, ends_ns: *end });
+        let all = self.entries.iter().map(|((first, last), end)| Segment {
+            first: *first,
+            last: *last,
+            ends_ns: *end,
+        });
         self.segments = Segments::new(&segments::without_overlaps(all));
     }
 }

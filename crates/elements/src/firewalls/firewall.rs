@@ -36,6 +36,8 @@
 //!   `host`, `network` or `port`.
 //! * Matches: `from ZONE`, `to ZONE`, `ip`, `ip6`, `tcp`, `udp`, `sctp`, `dccp`, `icmp`, `icmp6`, `ping`, `proto NUMBER`, `src ADDRESS`, `dst ADDRESS`, `port PORT`, `sport PORT`,
 //!   `type TYPE`. Several values stand with commas between them. An address is also a prefix, a range or `@SET`; after `!` all others match.
+//! * `set NAME [addresses|ports] MEMBER ...`, `set NAME [...] file PATH`: a file has a member in each line, perhaps with `for TIME` behind it, and may be compressed by gzip. Rules ask sets
+//!   about each packet, so handlers change sets alone, and the next packet of any worker sees it. What they change is gone when the rules are loaded, or the configuration is swapped.
 //! * `log ["TEXT"]` notes connections in the journal. `limit N/s [burst N]`: when more begin, the rule does not match. `max-per-source N`: connections at a time.
 //!   `stateless`: packets pass one by one. `name NAME`, `comment "TEXT"`.
 //! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `tcp-reset` (10 s), `udp` (5 min), `udp-single` (1 min),
@@ -66,6 +68,14 @@
 //!   its first bytes in hexadecimal or `-`, and the rule's text end the line.
 //! * `log_bytes` read: LOG_BYTES. `links` read: name and paint of each link, a line each.
 //! * `load` write: reads FILE again, or the file named. Connections stay. If there is a mistake, the old rules stay.
+//! * `load_keeping_sets` write: the same, but sets that have the name and kind of an old one keep what it holds.
+//! * `sets` read: for each set its name, `addresses` or `ports`, entries, how many of them end, and bytes that look-ups go through.
+//! * `set` read, with `NAME [ENTRY]` as parameter: up to 8,192 entries of a set, from behind ENTRY on. The first line is the entry with which to go on, or `-`; then a line for each, with
+//!   the seconds until it ends, or `-`.
+//! * `set_test` read, with `NAME VALUE` as parameter: the entries that hold an address, a port, or all of a range; the same lines.
+//! * `set_add` write: `NAME ENTRY ... [for TIME]`. Those that are there get the new end. `set_remove` write: `NAME ENTRY ...`; if one is not there, nothing changes.
+//!   `set_load` write: `NAME PATH`, the entries of a file in place of those there are. `set_flush` write: `NAME`, without entries. These four answer with two numbers: entries that changed, or that there were
+//!   before, and how many there are now.
 //! * `end` write: ends connections: `all`, `refused`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL SOURCE PORT DESTINATION PORT`.
 //!
 //! ```click
@@ -92,9 +102,9 @@ use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveLock, How};
 
 use super::judge::{
-    CONNECTIONS, Judge, Link, NOWHERE, SharedJudge, end, lock, refused, replace, ruleset, some,
+    CONNECTIONS, Judge, Keep, Link, NOWHERE, SharedJudge, end, lock, refused, replace, ruleset, some,
 };
-use super::reset;
+use super::{reset, sets};
 use crate::tools::{Runs, place};
 
 /// Resets in a second.
@@ -123,7 +133,15 @@ pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::defau
         read "logged" => |gate, from: &str| logged(gate.judge(), place("logged", from)?);
         read "log_bytes" => |gate| gate.log_bytes;
         read "links" => |gate| gate.links.iter().map(|link| format!("{} {}\n", link.name, link.paint)).collect::<String>();
-        write "load" => |gate, path: &str| gate.load(path)()?;
+        read "sets" => |gate| sets::about(gate.judge());
+        read "set" => |gate, cx, which: &str| sets::list(gate.judge(), which, cx.now())?;
+        read "set_test" => |gate, cx, which: &str| sets::test(gate.judge(), which, cx.now())?;
+        write "load" => |gate, cx, path: &str| gate.load(path, Keep::File, cx.now())()?;
+        write "load_keeping_sets" => |gate, cx, path: &str| gate.load(path, Keep::Present, cx.now())()?;
+        write "set_add" => |gate, cx, which: &str| sets::add(gate.judge(), which, cx.now())?;
+        write "set_remove" => |gate, cx, which: &str| sets::remove(gate.judge(), which, cx.now())?;
+        write "set_load" => |gate, cx, which: &str| sets::load(gate.judge(), which, cx.now())?;
+        write "set_flush" => |gate, cx, which: &str| sets::flush(gate.judge(), which, cx.now())?;
         write "end" => |gate, cx, which: &str| end_those(gate.judge(), cx.now(), which)?;
     })
     .statistics::<Gate>()
@@ -188,7 +206,7 @@ fn end_those(judge: &SharedJudge, now: Nanos, which: &str) -> Result<(), Handler
     };
     match words[..] {
         ["all"] => end(judge, now, |_, _| true),
-        ["refused"] => end(judge, now, Ruleset::refuses),
+        ["refused"] => end(judge, now, |ruleset, c| ruleset.refuses(c, now)),
         [_] | [_, _] => {
             let one = side(&words)?;
             end(judge, now, |_, c| is(one, c.source, c.ports[0]) || is(one, c.destination, c.ports[1]));
@@ -271,13 +289,19 @@ impl Gate {
     }
 
     /// Loads the rules of a file, or of FILE again; returns what there is to say about it.
-    fn load(&self, path: &str) -> impl FnOnce() -> Result<String, HandlerError> + Send + use<> {
+    fn load(
+        &self,
+        path: &str,
+        sets: Keep,
+        now: Nanos,
+    ) -> impl FnOnce() -> Result<String, HandlerError> + Send + use<> {
         let (judge, links) = (Arc::clone(self.judge()), self.links.clone());
         let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
         move || {
             let ruleset = ruleset(&path, &links).map_err(HandlerError::Failed)?;
             let rules = ruleset.policy.rules.len();
-            replace(&judge, ruleset, &links);
+            ruleset.begin(now);
+            replace(&judge, ruleset, &links, sets);
             Ok(format!("{path}: {rules} rules"))
         }
     }
@@ -367,8 +391,9 @@ impl Element for Gate {
         }
     }
 
-    fn initialize(&mut self, _: &mut InitCx<'_>) -> Result<(), String> {
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         let ruleset = self.ruleset.take().ok_or("the rules could not be read")?;
+        ruleset.begin(cx.now());
         let judge = Judge::new(ruleset, &self.links, self.log_bytes, RandomState::new().hash_one(0));
         self.judge = Some(Arc::new(AdaptiveLock::new(judge)));
         Ok(())
@@ -416,26 +441,37 @@ impl Statistics for Gate {
 impl LongHandlers for Gate {
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
         let (judge, now, param) = (Arc::clone(self.judge()), cx.now(), param.to_owned());
-        match name {
-            "connections" => Some(Box::new(move || Ok(some(&judge, place("connections", &param)?, now)))),
-            "logged" => Some(Box::new(move || Ok(logged(&judge, place("logged", &param)?)))),
-            "refused" => Some(Box::new(move || Ok(refused(&judge, REFUSED, now).concat()))),
-            _ => None,
-        }
+        Some(match name {
+            "connections" => Box::new(move || Ok(some(&judge, place("connections", &param)?, now))),
+            "logged" => Box::new(move || Ok(logged(&judge, place("logged", &param)?))),
+            "refused" => Box::new(move || Ok(refused(&judge, REFUSED, now).concat())),
+            "sets" => Box::new(move || Ok(sets::about(&judge))),
+            "set" => Box::new(move || sets::list(&judge, &param, now)),
+            "set_test" => Box::new(move || sets::test(&judge, &param, now)),
+            _ => return None,
+        })
     }
 
     fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
-        match name {
-            "end" => {
-                let (judge, now, value) = (Arc::clone(self.judge()), cx.now(), value.to_owned());
-                Some(Box::new(move || end_those(&judge, now, &value).map(|()| None)))
-            }
-            "load" => {
-                let (load, element) = (self.load(value), cx.name().to_owned());
-                Some(Box::new(move || Ok(Some(format!("{element}: {}", load()?)))))
-            }
+        let keep = match name {
+            "load" => Some(Keep::File),
+            "load_keeping_sets" => Some(Keep::Present),
             _ => None,
+        };
+        if let Some(keep) = keep {
+            let (load, element) = (self.load(value, keep, cx.now()), cx.name().to_owned());
+            return Some(Box::new(move || Ok(Some(format!("{element}: {}", load()?)))));
         }
+        let (judge, now, value) = (Arc::clone(self.judge()), cx.now(), value.to_owned());
+        let change = match name {
+            "end" => return Some(Box::new(move || end_those(&judge, now, &value).map(|()| None))),
+            "set_add" => sets::add,
+            "set_remove" => sets::remove,
+            "set_load" => sets::load,
+            "set_flush" => sets::flush,
+            _ => return None,
+        };
+        Some(Box::new(move || change(&judge, &value, now).map(Some)))
     }
 }
 

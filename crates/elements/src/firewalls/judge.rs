@@ -165,9 +165,21 @@ impl Judge {
     }
 }
 
+/// What sets hold when other rules come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// What the new file says.
+    File,
+    /// What sets of the same name hold.
+    Present,
+}
+
 /// Puts other rules in place. Packets wait for no more than what must be done at once.
-pub(super) fn replace(judge: &SharedJudge, ruleset: Arc<Ruleset>, links: &[Link]) {
+pub(super) fn replace(judge: &SharedJudge, ruleset: Arc<Ruleset>, links: &[Link], sets: Keep) {
     let present = Arc::clone(lock(judge).firewall.ruleset());
+    if sets == Keep::Present {
+        ruleset.adopt(&present);
+    }
     let moves = Moves::new(&present, &ruleset);
     let old = lock(judge).replace(ruleset, moves, links);
     while lock(judge).firewall.resize_some(MOVED) {}
@@ -229,7 +241,7 @@ pub(super) fn each_some(
 pub(super) fn refused(judge: &SharedJudge, most: usize, now: Nanos) -> Vec<String> {
     let mut lines = Vec::new();
     each_some(judge, 0, now, |ruleset, found| {
-        let some = found.iter().filter(|connection| ruleset.refuses(connection));
+        let some = found.iter().filter(|connection| ruleset.refuses(connection, now));
         lines.extend(some.map(|connection| line(ruleset, connection, now)));
         lines.len() < most
     });

@@ -5,6 +5,7 @@ mod firewall;
 mod journal;
 mod judge;
 mod reset;
+mod sets;
 
 /// The classes of this kind.
 pub static CLASSES: &[element::Class] = &[firewall::CLASS];

@@ -102,11 +102,12 @@ proptest! {
         let reading = crate::read("all", &text, Path::new("."));
         let policy = reading.policy.expect("each rule is right");
         let compiled = Compiled::new(&policy).expect("room");
+        let sets = View::of_policy(&policy);
         let warnings = crate::review(&policy).into_iter();
         let hidden: Vec<_> = warnings.filter(|d| d.code == "W0601").filter_map(|d| d.span).collect();
         for facts in all {
-            let naive = policy.rules.iter().position(|rule| rule.matches.hold(&policy.sets, &facts));
-            let found = compiled.find(&policy, &facts, |_| false);
+            let naive = policy.rules.iter().position(|rule| rule.matches.hold(&sets, &facts, 0));
+            let found = compiled.find(&policy, &sets, &facts, 0, |_| false);
             prop_assert_eq!(found, naive.map(|rule| rule as u32), "{:?}\n{}", facts, text);
             // What the review says is true: no packet reaches those rules.
             prop_assert!(naive.is_none_or(|rule| !hidden.contains(&policy.rules[rule].span)), "{:?}\n{}", facts, text);
@@ -125,5 +126,76 @@ fn ranges_are_few_prefixes() {
         ("10.0.0.0/8", 1),
     ] {
         assert_eq!(prefixes(AddressRange::parse(text).unwrap()).len(), expected, "{text}");
+    }
+}
+
+/// What a set may get or lose: an entry, until a time.
+fn set_change() -> impl Strategy<Value = (bool, &'static str, Option<Option<u64>>)> {
+    const HOSTS: [&str; 9] = [
+        "10.0.0.4/30",
+        "10.0.0.0/29",
+        "10.0.0.5",
+        "10.0.0.2-10.0.0.9",
+        "10.0.0.0/8",
+        "2001:db8::8/125",
+        "2001:db8::3",
+        "2001:db8::2-2001:db8::9",
+        "2001:db8::/32",
+    ];
+    const PORTS: [&str; 6] = ["80", "79-81", "443", "1-1023", "1024-65535", "81"];
+    let end =
+        || prop_oneof![2 => Just(Some(None)), 2 => (0u64..6).prop_map(|t| Some(Some(t))), 2 => Just(None)];
+    prop_oneof![
+        (prop::sample::select(HOSTS.as_slice()), end()).prop_map(|(entry, end)| (true, entry, end)),
+        (prop::sample::select(PORTS.as_slice()), end()).prop_map(|(entry, end)| (false, entry, end)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..Default::default() })]
+    /// The same rules with the entries in the place of the names of sets say the same, whatever happens to the sets between packets.
+    #[test]
+    fn sets_that_change_are_as_if_they_were_written_out(
+        rules in prop::collection::vec(rule(), 1..12),
+        steps in prop::collection::vec((prop::collection::vec(set_change(), 0..4), prop::collection::vec(facts(), 8)), 1..6),
+    ) {
+        let zones = "zone a eth0\nzone b eth1\n";
+        let head = format!("{zones}set hosts addresses\nset some ports\n");
+        let is_right = |text: &str| crate::read("one", text, Path::new(".")).policy.is_some();
+        // Sets are asked for more often, and rules that cannot be are left out.
+        let rules: Vec<String> = rules.iter().map(|rule| rule.replace("10.0.0.1 ", "@hosts ").replace("port 443,80", "port @some"))
+            .filter(|rule| is_right(&format!("{head}{rule}"))).collect();
+        let policy = crate::read("all", &format!("{head}{}", rules.concat()), Path::new(".")).policy.expect("right");
+        let ruleset = crate::Ruleset::new(policy).expect("room");
+        // No packet has these, so that a list has a member.
+        let mut sets: [Vec<(String, u64)>; 2] = [
+            vec![("192.0.2.255".into(), u64::MAX), ("2001:db9::".into(), u64::MAX)],
+            vec![("7".into(), u64::MAX)],
+        ];
+        for (now, (changes, all)) in steps.into_iter().enumerate() {
+            let now = now as u64;
+            for (of_hosts, text, end) in changes {
+                let (name, entries) = if of_hosts { ("hosts", &mut sets[0]) } else { ("some", &mut sets[1]) };
+                entries.retain(|(entry, _)| entry != text);
+                if let Some(end) = end {
+                    entries.push((text.to_owned(), end.unwrap_or(u64::MAX)));
+                }
+                let (set, kind) = ruleset.set(name).expect("known");
+                let entry = crate::set::Entry::parse(kind, text).expect("right");
+                let end = end.map(|end| end.unwrap_or(u64::MAX));
+                ruleset.change(set, now, 1, |contents| contents.change(&[entry], end), |_| ()).expect("room");
+            }
+            let written = |n: usize| {
+                let present = sets[n].iter().filter(|(_, end)| now < *end).map(|(entry, _)| entry.as_str());
+                present.collect::<Vec<_>>().join(",")
+            };
+            let [hosts, some] = [written(0), written(1)];
+            let texts = rules.iter().map(|rule| rule.replace("@hosts", &hosts).replace("@some", &some));
+            let policy = crate::read("plain", &format!("{zones}{}", texts.collect::<String>()), Path::new(".")).policy.expect("right");
+            for facts in all.iter().filter(|facts| facts.ports.is_none_or(|ports| !ports.contains(&7))) {
+                let naive = policy.rules.iter().position(|rule| rule.matches.hold(&View::default(), facts, now));
+                prop_assert_eq!(ruleset.find(facts, now), naive.map(|rule| rule as u32), "{:?}\n{}", facts, rules.concat());
+            }
+        }
     }
 }

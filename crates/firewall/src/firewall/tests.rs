@@ -267,7 +267,8 @@ fn other_rules_keep_connections_and_counts() {
     assert_eq!(fw.len(), 3);
     let counts: Vec<_> = fw.counts().iter().map(|c| (c.packets, c.connections)).collect();
     assert_eq!(counts, [(1, 1), (0, 0), (1, 1), (0, 0)]);
-    let refused: Vec<_> = fw.connections().filter(|c| fw.ruleset().refuses(c)).map(|c| c.ports[1]).collect();
+    let refused: Vec<_> =
+        fw.connections().filter(|c| fw.ruleset().refuses(c, 0)).map(|c| c.ports[1]).collect();
     assert_eq!(refused, [7]);
     assert_eq!(fw.judge(6, &udp(("192.0.2.1", 7), ("10.0.0.2", 1000)), OUTSIDE, INSIDE).verdict, PASS);
     assert_eq!(end(&mut fw, |connection| connection.ports[1] == 7), 1);
@@ -417,10 +418,10 @@ fn rules_come_and_go_and_slots_are_used_again() {
             .unwrap(),
         ),
     );
-    assert!(fw.connections().all(|c| c.zones == [u8::MAX, OUTSIDE] && fw.ruleset().refuses(&c)));
+    assert!(fw.connections().all(|c| c.zones == [u8::MAX, OUTSIDE] && fw.ruleset().refuses(&c, 0)));
     swap(&mut fw, ruleset("connections 1\naccept from inside"));
     assert!(fw.len() > 1, "none ends by itself");
-    assert!(fw.connections().all(|c| c.zones == [INSIDE, OUTSIDE] && !fw.ruleset().refuses(&c)));
+    assert!(fw.connections().all(|c| c.zones == [INSIDE, OUTSIDE] && !fw.ruleset().refuses(&c, 0)));
 }
 
 #[test]
@@ -528,7 +529,7 @@ fn strays_spend_no_limit() {
 fn the_routers_own_connections_need_no_rule() {
     let mut fw = firewall("accept to outside tcp\nreject from outside");
     fw.judge(0, &udp(("192.0.2.9", 1), ("192.0.2.1", 53)), policy::SELF, OUTSIDE);
-    assert!(fw.connections().all(|c| !fw.ruleset().refuses(&c)));
+    assert!(fw.connections().all(|c| !fw.ruleset().refuses(&c, 0)));
     // A reset that refuses somebody, though a rule is about what the router sends.
     let reset = tcp(("10.0.0.2", 113), ("192.0.2.1", 9), 4 | ACK, 0, 7);
     assert_eq!(fw.judge(0, &reset, policy::SELF, OUTSIDE).verdict, PASS);
@@ -579,4 +580,64 @@ fn errors_about_errors_about_errors_are_looked_at_once() {
         });
         assert_eq!(verdict, REFUSED);
     }
+}
+
+#[test]
+fn sets_change_between_two_packets() {
+    let mut fw = firewall("set friends addresses\nset web 80\naccept from outside src @friends port @web\n");
+    let ruleset = Arc::clone(fw.ruleset());
+    let change = |fw: &mut Firewall, name: &str, entry: &str, end: Option<u64>| {
+        let (set, kind) = ruleset.set(name).unwrap();
+        let entry = crate::set::Entry::parse(kind, entry).unwrap();
+        ruleset
+            .change(set, 0, 1, |set| set.change(&[entry], end), |view| drop(fw.put_sets(&ruleset, view)))
+            .unwrap()
+    };
+    let passes = |fw: &mut Firewall, now: u64, port: u16, to: u16| {
+        fw.judge(now, &udp(("192.0.2.1", port), ("10.0.0.2", to)), OUTSIDE, INSIDE).verdict == Verdict::Pass
+    };
+    assert!(!passes(&mut fw, 0, 1, 80));
+    assert_eq!(change(&mut fw, "friends", "192.0.2.0/24", Some(5 * SECOND)), 1);
+    assert!(passes(&mut fw, SECOND, 1, 80) && !passes(&mut fw, SECOND, 1, 81));
+    assert_eq!(change(&mut fw, "web", "81", Some(crate::set::FOREVER)), 1);
+    assert!(passes(&mut fw, SECOND, 1, 81));
+    // The time is over: what is there goes on, and nothing new begins.
+    assert!(passes(&mut fw, 6 * SECOND, 1, 80) && !passes(&mut fw, 6 * SECOND, 2, 80));
+    assert!(fw.connections().all(|c| ruleset.refuses(&c, 6 * SECOND) && !ruleset.refuses(&c, SECOND)));
+    // Other rules have sets of their own, or take those there are.
+    let other = self::ruleset("set friends addresses\nset web addresses\naccept from outside src @friends\n");
+    change(&mut fw, "friends", "192.0.2.1", Some(crate::set::FOREVER));
+    other.adopt(&ruleset);
+    swap(&mut fw, Arc::clone(&other));
+    assert!(passes(&mut fw, 7 * SECOND, 3, 99));
+    change(&mut fw, "friends", "192.0.2.1", None);
+    assert!(passes(&mut fw, 7 * SECOND, 4, 99), "a change of rules that are gone");
+    assert_eq!(
+        other.sets().iter().map(|set| (set.entries, set.ending)).collect::<Vec<_>>(),
+        [(2, 1), (0, 0)]
+    );
+    let said = ruleset.set("fiends").unwrap_err();
+    assert_eq!(said, "there is no set 'fiends'; the rules have friends, web");
+}
+
+#[test]
+fn entries_of_a_file_end_after_their_time() {
+    let directory = std::env::temp_dir().join(format!("junctor-firewall-ends-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("list"), "10.0.0.1 for 10s\n10.0.0.2 Example Ltd\n").unwrap();
+    let reading = crate::read("test", "set some file list\naccept src @some", &directory);
+    let members = crate::members(&directory.join("list"), crate::set::Kind::Addresses).unwrap();
+    let wrong = crate::members(&directory.join("list"), crate::set::Kind::Ports).unwrap_err();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(wrong.ends_with("list:1: '10.0.0.1' is not a port"), "{wrong}");
+    let policy = reading.policy.unwrap();
+    assert_eq!(members, policy.sets[0].entries);
+    let ruleset = Ruleset::new(policy).unwrap();
+    ruleset.begin(100 * SECOND);
+    let finds = |host: &str, now: u64| {
+        let packet = udp((host, 1), ("192.0.2.1", 1));
+        ruleset.find(&Seen::of(&packet, INSIDE, OUTSIDE).unwrap().facts, now).is_some()
+    };
+    assert!(finds("10.0.0.1", 110 * SECOND - 1) && !finds("10.0.0.1", 110 * SECOND));
+    assert!(finds("10.0.0.2", u64::MAX - 1));
 }

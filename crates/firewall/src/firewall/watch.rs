@@ -174,9 +174,9 @@ mod tests {
             assert_eq!((related.len(), related[0].ports, related[0].rule), (1, [20, 1025], Some(0)));
             assert_eq!(fw.announced()[0].1, AnnouncedCounts { announced: 1, begun: 1, refused: 0 });
             // Rules that allow its parent allow it.
-            assert!(!fw.ruleset().refuses(&related[0]));
+            assert!(!fw.ruleset().refuses(&related[0], 0));
             let stricter = ruleset("accept from inside to outside tcp port 22");
-            assert!(stricter.refuses(&related[0]));
+            assert!(stricter.refuses(&related[0], 0));
         }
     }
 

@@ -7,8 +7,9 @@ use rulefile::{Line, Word, names};
 
 use super::Reader;
 use crate::policy::{
-    Action, Family, ICMP, ICMP6, LIST_MAX, Limit, Matches, Members, Policy, Ports, Rule, SELF, Side, TCP, UDP,
+    Action, Family, ICMP, ICMP6, LIST_MAX, Limit, Matches, Policy, Ports, Rule, SELF, Side, TCP, UDP,
 };
+use crate::set::Kind;
 
 const WORDS: [&str; 23] = [
     "from",
@@ -217,7 +218,7 @@ fn side(reader: &mut Reader<'_>, policy: &Policy, keyword: &Word, rest: &mut Res
         match part.text.strip_prefix('@') {
             None => ranges.extend(reader.address_range(&part.text, part.span)),
             Some(name) => match policy.sets.iter().position(|set| set.name == name) {
-                Some(set) if matches!(policy.sets[set].members, Members::Addresses(_)) => side.sets.push(set),
+                Some(set) if policy.sets[set].kind == Kind::Addresses => side.sets.push(set),
                 Some(_) => {
                     reader.wrong(
                         part.span,
@@ -243,8 +244,8 @@ fn ports(reader: &mut Reader<'_>, policy: &Policy, keyword: &Word, rest: &mut Re
     for part in values(reader, keyword, rest) {
         match part.text.strip_prefix('@') {
             None => ports.ranges.extend(reader.port_range(&part.text, part.span)),
-            Some(name) => match policy.sets.iter().find(|set| set.name == name).map(|set| &set.members) {
-                Some(Members::Ports(ranges)) => ports.ranges.extend(ranges),
+            Some(name) => match policy.sets.iter().position(|set| set.name == name) {
+                Some(set) if policy.sets[set].kind == Kind::Ports => ports.sets.push(set),
                 Some(_) => {
                     let message = format!("set '{name}' has addresses");
                     reader.wrong(part.span, message, "use it after `src` or `dst`");

@@ -63,7 +63,10 @@ accept ip6 proto ospf,47",
     assert_eq!(ssh.matches.destination_ports.ranges, [PortRange { low: 22, high: 22 }]);
     assert_eq!((ssh.matches.to[0], &ssh.matches.source.sets[..]), (0, &[0][..]));
     assert_eq!(shop.matches.protocols, [TCP, UDP]);
-    assert_eq!(shop.matches.destination_ports.ranges.len(), 4);
+    assert_eq!(
+        (shop.matches.destination_ports.ranges.len(), &shop.matches.destination_ports.sets[..]),
+        (1, &[1][..])
+    );
     assert_eq!((shop.limit.map(|l| l.burst), shop.per_source, shop.line), (Some(7), Some(20), 15));
     assert!(others.matches.source.negated && others.matches.source.addresses.len() == 1);
     assert_eq!(icmp.matches.icmp, [(3, Some(4)), (8, None)]);
@@ -182,13 +185,17 @@ fn every_mistake_has_its_place_and_its_remedy() {
 fn members_of_sets_may_come_from_files() {
     let directory = std::env::temp_dir().join(format!("junctor-firewall-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
-    std::fs::write(directory.join("list.txt"), "# blocked\n192.0.2.0/24 ; all of it\n\n2001:db8::1\n")
-        .unwrap();
+    std::fs::write(
+        directory.join("list.txt"),
+        "# blocked\n192.0.2.0/24 ; all of it\n\n2001:db8::1 for 1.5m\n",
+    )
+    .unwrap();
     let text = "set blocked file list.txt 10.0.0.1\ndrop src @blocked";
     let reading = read("test", text, &directory);
     std::fs::remove_dir_all(&directory).unwrap();
     let policy = reading.policy.unwrap();
-    let Members::Addresses(addresses) = &policy.sets[0].members else { panic!() };
-    let texts: Vec<String> = addresses.ranges().map(|range| range.to_string()).collect();
-    assert_eq!(texts, ["10.0.0.1", "192.0.2.0/24", "2001:db8::1"]);
+    let texts: Vec<_> =
+        policy.sets[0].entries.iter().map(|(entry, time)| (entry.to_string(), *time)).collect();
+    let want = [("192.0.2.0/24", None), ("2001:db8::1", Some(90_000_000_000)), ("10.0.0.1", None)];
+    assert_eq!(texts, want.map(|(text, time)| (text.to_owned(), time)));
 }

@@ -139,7 +139,9 @@ impl<T: Point> Chunk<T> {
     #[inline]
     fn holds(&self, point: T, now_ns: u64) -> bool {
         let after = self.firsts.partition_point(|first| *first <= point);
-        after > 0 && self.lasts[after - 1] >= point && self.ends.get(after - 1).is_none_or(|end| now_ns < *end)
+        after > 0
+            && self.lasts[after - 1] >= point
+            && self.ends.get(after - 1).is_none_or(|end| now_ns < *end)
     }
 
     fn iter(&self) -> impl Iterator<Item = Segment<T>> + '_ {

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules with their sets, ready for look-ups.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::compile::Compiled;
+use crate::firewall::{Cause, Connection, Decision, Verdict};
+use crate::policy::{Action, Facts, Policy, SELF};
+use crate::set::{Contents, ENTRIES_MAX, Entry, Kind, View};
+
+/// A policy that packets can be judged by.
+#[derive(Debug)]
+pub struct Ruleset {
+    /// What was read, without the entries of its sets.
+    pub policy: Policy,
+    compiled: Compiled,
+    /// The sets. Packets never wait for those who change them: they see a view.
+    sets: Mutex<Sets>,
+    view: Mutex<View>,
+}
+
+#[derive(Debug)]
+struct Sets {
+    contents: Vec<Contents>,
+    /// The entries of sets in which some are for a time, until it is known when that begins.
+    waiting: Vec<(usize, Vec<(Entry, Option<u64>)>)>,
+}
+
+/// A set, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its name.
+    pub name: String,
+    /// What it is made of.
+    pub kind: Kind,
+    /// How many entries it has.
+    pub entries: usize,
+    /// How many of them have an end.
+    pub ending: usize,
+    /// Bytes that look-ups go through.
+    pub bytes: usize,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Ruleset {
+    /// Makes a policy ready.
+    ///
+    /// # Errors
+    /// Its rules are too many.
+    pub fn new(mut policy: Policy) -> Result<Ruleset, String> {
+        let compiled = Compiled::new(&policy)?;
+        let contents: Vec<Contents> = policy.sets.iter().map(|set| Contents::of(set, 0)).collect();
+        let mut waiting = Vec::new();
+        for (number, set) in policy.sets.iter_mut().enumerate() {
+            let entries = std::mem::take(&mut set.entries);
+            if entries.iter().any(|(_, time)| time.is_some()) {
+                waiting.push((number, entries));
+            }
+        }
+        let view = Mutex::new(View::of(&contents));
+        Ok(Ruleset { policy, compiled, sets: Mutex::new(Sets { contents, waiting }), view })
+    }
+
+    /// Lets the times begin of entries that are in sets for a time. Before, they count from 0.
+    pub fn begin(&self, now_ns: u64) {
+        let mut sets = lock(&self.sets);
+        for (set, entries) in std::mem::take(&mut sets.waiting) {
+            sets.contents[set].replace(&entries, now_ns);
+        }
+        *lock(&self.view) = View::of(&sets.contents);
+    }
+
+    /// Takes the entries of another one's sets, where a set has the same name and kind. Both must not be changed meanwhile.
+    pub fn adopt(&self, other: &Ruleset) {
+        let theirs = lock(&other.sets);
+        let mut sets = lock(&self.sets);
+        for (number, set) in self.policy.sets.iter().enumerate() {
+            if let Ok((from, kind)) = other.set(&set.name)
+                && kind == set.kind
+            {
+                sets.contents[number] = theirs.contents[from].clone();
+                sets.waiting.retain(|(waiting, _)| *waiting != number);
+            }
+        }
+        *lock(&self.view) = View::of(&sets.contents);
+    }
+
+    /// What the sets hold now.
+    pub fn view(&self) -> View {
+        lock(&self.view).clone()
+    }
+
+    /// All sets.
+    pub fn sets(&self) -> Vec<About> {
+        let sets = lock(&self.sets);
+        let about = |(set, contents): (&crate::policy::Set, &Contents)| About {
+            name: set.name.clone(),
+            kind: set.kind,
+            entries: contents.len(),
+            ending: contents.ending(),
+            bytes: contents.bytes(),
+        };
+        self.policy.sets.iter().zip(&sets.contents).map(about).collect()
+    }
+
+    /// The number and the kind of a set.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn set(&self, name: &str) -> Result<(usize, Kind), String> {
+        let found = self.policy.sets.iter().position(|set| set.name == name);
+        found.map(|number| (number, self.policy.sets[number].kind)).ok_or_else(|| {
+            let names: Vec<&str> = self.policy.sets.iter().map(|set| set.name.as_str()).collect();
+            match &names[..] {
+                [] => format!(
+                    "there is no set '{name}': the rules have none; add `set {name} addresses` to them"
+                ),
+                names => format!("there is no set '{name}'; the rules have {}", names.join(", ")),
+            }
+        })
+    }
+
+    /// Looks at the entries of a set.
+    pub fn look<R>(&self, set: usize, look: impl FnOnce(&Contents) -> R) -> R {
+        look(&lock(&self.sets).contents[set])
+    }
+
+    /// Changes a set. Then `publish` gets what rules see of all sets, and puts it in place; changes follow each other in the same order as it is called.
+    ///
+    /// # Errors
+    /// The set would have too many entries: nothing is changed.
+    pub fn change<R>(
+        &self,
+        set: usize,
+        now_ns: u64,
+        more: usize,
+        change: impl FnOnce(&mut Contents) -> R,
+        publish: impl FnOnce(View),
+    ) -> Result<R, String> {
+        let mut sets = lock(&self.sets);
+        let contents = &mut sets.contents[set];
+        contents.purge(now_ns);
+        if contents.len() + more > ENTRIES_MAX {
+            let name = &self.policy.sets[set].name;
+            let has = contents.len();
+            return Err(format!(
+                "set '{name}' has {has} entries and {ENTRIES_MAX} at most: remove some first"
+            ));
+        }
+        let done = change(contents);
+        let view = View::of(&sets.contents);
+        *lock(&self.view) = view.clone();
+        publish(view);
+        Ok(done)
+    }
+
+    /// The first rule that a packet matches at a time, without regard to limits.
+    pub fn find(&self, facts: &Facts, now_ns: u64) -> Option<u32> {
+        self.first(&self.view(), facts, now_ns, |_| false)
+    }
+
+    /// The first rule that a packet matches. `refuses` may say that a rule does not hold, though all fields do.
+    #[inline]
+    pub(crate) fn first(
+        &self,
+        sets: &View,
+        facts: &Facts,
+        now_ns: u64,
+        refuses: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        self.compiled.find(&self.policy, sets, facts, now_ns, refuses)
+    }
+
+    /// What a rule says, or the default. What the router says by itself passes, unless a rule matches it.
+    pub(crate) fn action(&self, rule: Option<u32>, from: u8) -> Action {
+        match rule {
+            Some(rule) => self.policy.rules[rule as usize].action,
+            None if from == SELF => Action::Accept,
+            None => self.policy.default,
+        }
+    }
+
+    /// Whether a connection would be refused if it began now.
+    pub fn refuses(&self, connection: &Connection, now_ns: u64) -> bool {
+        self.action(self.find(&connection.facts(), now_ns), connection.zones[0]) != Action::Accept
+    }
+
+    /// Bytes that its structures take.
+    pub fn bytes(&self) -> usize {
+        self.compiled.bytes()
+    }
+
+    /// A decision in words: what happens, and why.
+    pub fn explain(&self, decision: &Decision) -> String {
+        let rule = decision.rule.and_then(|rule| self.policy.rules.get(rule as usize));
+        let by = rule.map(|rule| format!("line {}: {}", rule.line, rule.text));
+        match (&decision.verdict, by) {
+            (Verdict::Pass, Some(by)) if decision.is_known => {
+                format!("of a connection that was accepted by {by}")
+            }
+            (Verdict::Pass, None) if decision.is_known => "of a known connection".to_owned(),
+            (Verdict::Pass, Some(by)) if decision.is_related => {
+                format!("announced by a connection that was accepted by {by}")
+            }
+            (Verdict::Pass, None) if decision.is_related => "announced by a known connection".to_owned(),
+            (Verdict::Pass, None) => format!("no rule matches: {}", self.default_words(decision)),
+            (Verdict::Drop(Cause::Rule) | Verdict::Reject(_), None) => {
+                format!("no rule matches: {}", self.default_words(decision))
+            }
+            (Verdict::Drop(Cause::NoConnection), _) => {
+                "it belongs to no connection, and cannot begin one".to_owned()
+            }
+            (Verdict::Drop(Cause::Window), _) => {
+                "its sequence numbers do not belong to its connection".to_owned()
+            }
+            (Verdict::Drop(Cause::Malformed), _) => "its headers are wrong".to_owned(),
+            (Verdict::Drop(Cause::Fragment), _) => "a fragment whose first one has not come".to_owned(),
+            (Verdict::Drop(Cause::Full), _) => "there is no room for another connection".to_owned(),
+            (Verdict::Drop(Cause::SourceLimit), by) => {
+                format!("its source has too many connections, by {}", by.unwrap_or_default())
+            }
+            (_, Some(by)) => by,
+        }
+    }
+
+    fn default_words(&self, decision: &Decision) -> String {
+        match decision.verdict {
+            Verdict::Pass if self.policy.default != Action::Accept => {
+                "it comes from the router itself".to_owned()
+            }
+            _ => format!("default {}", self.policy.default),
+        }
+    }
+}
