@@ -12,6 +12,7 @@ use elements::compound::arguments::{interface_mtu, is_interface_name};
 use elements::compound::balance::Balancing;
 use elements::compound::nat::{Source, Translation};
 use elements::compound::router::{AddHop, Address, Interface, Router, repeated};
+use elements::compound::sync::Peer;
 use elements::compound::{ipv4, ipv6};
 
 /// Names of interfaces must be ones that a configuration can hold unquoted.
@@ -98,6 +99,8 @@ pub struct Kernel {
     pub outside: Vec<String>,
     /// The file of services whose connections are shared among servers.
     pub balance: Option<String>,
+    /// The other router that has the same sessions, as `ADDRESS=KEYFILE`.
+    pub sync: Option<String>,
 }
 
 /// The text of a router; interfaces as `eth0=10.0.0.1/24`.
@@ -177,6 +180,12 @@ pub fn described(
         }
         let balancing = Balancing::new(&router, file.clone());
         router.balance = Some(balancing.map_err(|why| format!("{file}: {why}"))?);
+    }
+    if let Some(text) = kernel.sync {
+        let (peer, key) = text.split_once('=').filter(|(_, key)| !key.is_empty()).ok_or_else(|| {
+            format!("--sync {text}: expected ADDRESS=KEYFILE, as 10.9.0.2=/etc/junctor/sync.key")
+        })?;
+        router.sync = Some(Peer::new(&router, peer, key).map_err(|why| format!("--sync {text}: {why}"))?);
     }
     Ok(router)
 }

@@ -111,6 +111,7 @@ reasons! {
     BadWireGuard "bad-wireguard" "A datagram is no message of WireGuard, or what it carries is no IP packet.";
     HandshakeRefused "handshake-refused" "A WireGuard handshake message is forged or repeated, or is from nobody who is known.";
     HandshakeLimited "handshake-limited" "More WireGuard handshake messages than allowed came, or one from an address that is not proven.";
+    SyncRefused "sync-refused" "A datagram with sessions of another router is forged or repeated, or of another version.";
     NoMapping "no-mapping" "An address translator has no mapping for the packet.";
     MappingTableFull "mapping-table-full" "An address translator could not make another mapping.";
     MappingTaken "mapping-taken" "The only mapping that an address translator could make belongs to another flow, and is guaranteed.";

@@ -134,6 +134,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("NPTv6", "it has two inputs; a test of its own in its file"),
     ("NAT44", "it needs a file; a test of its own in its file"),
     ("NAT64", "it needs a NAT44; a test of its own in its file"),
+    ("SessionSync", "it needs a file; it ends what is for it, and others go on as they come"),
     ("IP6NDSolicitor", "what its packets wait for decides"),
     ("IPsecAuthHMACSHA1", "as IPsecAuthSHA1"),
     ("IPsecRouteTable", "as RadixIPsecLookup"),

@@ -153,6 +153,7 @@ const GOES_ON_ELSEWHERE: &[&str] = &[
     "MemoryPort",
     "MulticastSnooping",
     "NAT44",
+    "SessionSync",
     "PollDevice",
     "RSTP",
     "RouteFeed",

@@ -82,6 +82,10 @@ enum What {
         /// Share connections among servers, as the statements of this file say: see 'junctor balance'.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]
         balance: Option<String>,
+        /// With --nat, the other router at this address on a common link keeps the same sessions, so that either goes on alone. The
+        /// file has the secret of both.
+        #[arg(long, value_name = "ADDRESS=KEYFILE", requires = "nat")]
+        sync: Option<String>,
     },
     /// A gateway that translates addresses: inside networks share the address of the outside interface.
     #[command(after_help = "Examples:
@@ -152,6 +156,7 @@ pub(crate) fn main(args: &Args) -> u8 {
             nat,
             outside,
             balance,
+            sync,
         } => {
             let bad = |name: &Option<String>| name.clone().filter(|name| !is_interface_name(name));
             match (bad(netns), bad(feed)) {
@@ -170,6 +175,7 @@ pub(crate) fn main(args: &Args) -> u8 {
                         nat: nat.clone().map(Source::File),
                         outside: outside.clone(),
                         balance: balance.clone(),
+                        sync: sync.clone(),
                     };
                     init::present::with_addresses(interfaces)
                         .and_then(|interfaces| init::router(&interfaces, default, route, kernel))

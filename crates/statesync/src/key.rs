@@ -29,6 +29,12 @@ impl fmt::Debug for Key {
     }
 }
 
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.verifies(b"", &other.tag(b""))
+    }
+}
+
 impl Key {
     /// The key of these bytes.
     ///

@@ -142,7 +142,8 @@ impl Link {
             out: Outbound::new(),
             again: Vec::with_capacity(RECORDS_MAX),
             inn: Inbound::new(),
-            task: None,
+            // The tables may have sessions of an earlier peer.
+            task: Some(Task::Adopt),
             needs_stream: false,
             began_ns: None,
             owes_answer: false,

@@ -8,7 +8,7 @@ use wire::Prefix4;
 use super::router::{Interface, Route, Router};
 use super::vrf;
 use super::{balance, bfd, firewall, nat};
-use super::{ipsec, mpls, multicast};
+use super::{ipsec, mpls, multicast, sync};
 
 /// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
 pub const MTU_MIN: u16 = 68;
@@ -132,7 +132,7 @@ pub(super) fn local(router: &Router) -> String {
          {} -> whole :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, {kinds});\n\
          whole[1]{} -> {}\
          local[0] -> ICMPPingResponder -> {to};\n",
-        ipsec::rest4(router),
+        sync::rest4(router),
         if router.ipsec.is_some() { ", join4[1]" } else { "" },
         error("timeexceeded, reassembly"),
     );
@@ -156,7 +156,7 @@ pub(super) fn kernel(router: &Router) -> String {
          toobig :: Punt(too-big, RESTORE_TTL true) -> kernel;\n\
          noneighbour :: Punt(no-neighbour, RESTORE_TTL true) -> again :: PaintSwitch;\n\
          again[0] -> Discard;\n",
-        balance::own4(router, &ipsec::rest4(router), "own"),
+        balance::own4(router, &sync::rest4(router), "own"),
     );
     for (i, _) in router.interfaces.iter().enumerate().filter(|(_, port)| !port.has4()) {
         let _ = writeln!(text, "again[{}] -> Discard;", i + 1);

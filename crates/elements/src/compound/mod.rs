@@ -23,6 +23,7 @@ pub mod nat_gateway;
 mod reading;
 pub mod router;
 pub mod spread;
+pub mod sync;
 pub mod vrf;
 
 /// A ready compound element.

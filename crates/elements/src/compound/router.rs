@@ -12,7 +12,7 @@ use element::interfaces;
 use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
 
 use super::vrf::{self, Vrf};
-use super::{balance, bfd, firewall, ipsec, ipv4, ipv6, mpls, multicast, nat};
+use super::{balance, bfd, firewall, ipsec, ipv4, ipv6, mpls, multicast, nat, sync};
 
 /// Packets that may wait for an interface.
 const QUEUE: usize = 1024;
@@ -295,6 +295,8 @@ pub struct Router {
     pub nat: Option<nat::Translation>,
     /// How connections are shared among servers, if they are.
     pub balance: Option<balance::Balancing>,
+    /// The router whose sessions it keeps, if it does.
+    pub sync: Option<sync::Peer>,
     /// Whether interfaces that do not say otherwise send router advertisements; by default, where the kernel does not
     /// answer in our place.
     pub advertise: Option<bool>,
@@ -324,6 +326,7 @@ impl Router {
             firewall: None,
             nat: None,
             balance: None,
+            sync: None,
             advertise: None,
             advertisements: Vec::new(),
             joined: [false; 2],
@@ -504,6 +507,7 @@ impl Router {
         text += &firewall::text(self);
         text += &bfd::sorted(self);
         text += &ipsec::sorted(self);
+        text += &sync::text(self);
         if self.has4() {
             text += &if self.host { ipv4::kernel(self) } else { ipv4::local(self) };
         }

@@ -23,6 +23,7 @@ mod pool;
 mod rewriter;
 mod round_robin_ip_mapper;
 mod segment;
+mod session_sync;
 mod source_ip_hash_mapper;
 mod spec;
 #[cfg(test)]
@@ -45,5 +46,6 @@ pub static CLASSES: &[element::Class] = &[
     rewriter::TCP_REWRITER,
     rewriter::UDP_REWRITER,
     round_robin_ip_mapper::CLASS,
+    session_sync::CLASS,
     source_ip_hash_mapper::CLASS,
 ];

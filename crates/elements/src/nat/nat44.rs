@@ -612,17 +612,21 @@ impl Locking for Translator {
 }
 
 impl HotSwap for Translator {
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Translator>(old) else { return false };
         // Further instances share what the first one has taken.
         if !self.nat().is(old.nat()) && !old.link.is_taken.swap(true, Ordering::Relaxed) {
             let mut mine = self.lock();
             let mut theirs = old.lock();
             let (policy, own) = (Arc::clone(mine.policy()), self.own.clone());
+            let has_peer = mine.tells_changes();
             theirs.reserve_instead(&self.reserved);
             theirs.replace(policy, &own, RandomState::new().hash_one(0));
             theirs.split_hairpins(self.inward < self.ninputs);
             std::mem::swap(&mut *mine, &mut *theirs);
+            if !has_peer {
+                mine.leave_peer(cx.now());
+            }
         }
         true
     }

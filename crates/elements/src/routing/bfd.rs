@@ -65,7 +65,7 @@
 //!
 //! See also: RouteFeed, StaticIPLookup, LookupIP6Route. RFC 5880, RFC 5881, RFC 5882, RFC 5883
 
-mod frame;
+pub(crate) mod frame;
 mod guard;
 mod liveness;
 mod peer;

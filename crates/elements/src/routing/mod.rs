@@ -26,6 +26,7 @@ mod shared;
 mod sink;
 
 pub use bfd::Liveness;
+pub(crate) use bfd::frame;
 pub(crate) use counting::Session;
 pub(crate) use lookup::Lookup;
 pub(crate) use order::{Like, chain};

@@ -23,6 +23,8 @@ use crate::track::Track;
 
 /// A session that has been idle for so much longer here than at the peer is the peer's.
 const SLACK_NS: u64 = SECOND;
+/// Sessions that are looked at together when there is no peer any more.
+const LEFT: usize = 1024;
 const MS: u64 = 1_000_000;
 
 /// What has happened to a session.
@@ -114,6 +116,28 @@ impl Nat {
     pub fn tell_changes(&mut self, most: usize) {
         self.changes =
             (most > 0).then(|| Changes { all: VecDeque::with_capacity(most), most, has_lost: false });
+    }
+
+    /// Whether changes are noted.
+    pub fn tells_changes(&self) -> bool {
+        self.changes.is_some()
+    }
+
+    /// Forgets the changes that wait: all sessions are told of again.
+    pub fn forget_changes(&mut self) {
+        self.changes.iter_mut().for_each(|changes| {
+            changes.all.clear();
+            changes.has_lost = false;
+        });
+    }
+
+    /// There is no peer any more: its sessions are owned.
+    pub fn leave_peer(&mut self, now_ns: u64) {
+        self.changes = None;
+        let mut at = Some(0);
+        while let Some(from) = at {
+            at = self.pass(now_ns, Pass::Adopt, from, LEFT);
+        }
     }
 
     /// How many changes wait.

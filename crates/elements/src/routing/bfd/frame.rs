@@ -14,7 +14,7 @@ const TOS: u8 = 0xc0;
 
 /// A UDP datagram that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Received {
+pub(crate) struct Received {
     pub src: IpAddr,
     pub dst: IpAddr,
     pub ttl: u8,
@@ -24,7 +24,7 @@ pub(super) struct Received {
 }
 
 /// Reads a packet whose data begins with an IP header.
-pub(super) fn read(packet: &[u8]) -> Result<Received, Reason> {
+pub(crate) fn read(packet: &[u8]) -> Result<Received, Reason> {
     match packet.first().map(|first| first >> 4) {
         Some(4) => read4(packet),
         Some(6) => read6(packet),
@@ -72,7 +72,7 @@ fn read6(packet: &[u8]) -> Result<Received, Reason> {
 
 /// Addresses and ports of a packet that leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Path {
+pub(crate) struct Path {
     pub src: IpAddr,
     pub dst: IpAddr,
     pub ports: (u16, u16),
@@ -80,7 +80,7 @@ pub(super) struct Path {
 }
 
 /// Makes a packet that begins with its IP header. `gateway` is the next hop on the link.
-pub(super) fn make(path: Path, gateway: IpAddr, payload: &[u8]) -> Option<Packet> {
+pub(crate) fn make(path: Path, gateway: IpAddr, payload: &[u8]) -> Option<Packet> {
     let header = if path.src.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
     let mut packet = Packet::alloc(HEADROOM, header + udp::HEADER_LEN + payload.len())?;
     packet.set_network(0, header);

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The part of a router's text that keeps the sessions of another router.
+
+use std::net::IpAddr;
+
+use super::ipsec;
+use super::router::Router;
+
+/// The other router, and our own address on the link to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    address: IpAddr,
+    local: IpAddr,
+    /// The file with the secret of both.
+    key: String,
+}
+
+impl Peer {
+    /// The other router at an IPv4 address that one of a router's interfaces reaches, and the file of their secret.
+    ///
+    /// # Errors
+    /// The address is on none of its links, or the router has no sessions.
+    pub fn new(router: &Router, address: &str, key: &str) -> Result<Peer, String> {
+        if router.nat.is_none() {
+            return Err("sessions are kept for address translation: add --nat FILE".to_owned());
+        }
+        let peer: std::net::Ipv4Addr =
+            address.parse().map_err(|_| format!("'{address}' is not an IPv4 address"))?;
+        let all = || router.interfaces.iter().flat_map(|interface| &interface.four);
+        if all().any(|(own, _)| *own == peer) {
+            return Err(format!("{peer} is the router's own address: name that of the other router"));
+        }
+        let local = all().find(|(_, network)| network.contains(peer)).map(|(own, _)| *own);
+        let local = local.ok_or_else(|| format!("{peer} is on none of the interfaces' networks"))?;
+        Ok(Peer { address: peer.into(), local: local.into(), key: key.to_owned() })
+    }
+}
+
+/// Where IPv4 packets for this router come from, but those of the other router.
+pub(super) fn rest4(router: &Router) -> String {
+    if router.sync.is_some() { "sync[1]".to_owned() } else { ipsec::rest4(router) }
+}
+
+/// What keeps the other router's sessions.
+pub(super) fn text(router: &Router) -> String {
+    let Some(Peer { address, local, key }) = &router.sync else { return String::new() };
+    format!(
+        "\n// The other router at {address} has the same sessions, and each goes on alone. A firewall has to accept UDP from it to port 3781.\n\
+         sync :: SessionSync(PEER {address}, LOCAL {local}, KEY {}, TABLES nat44);\n\
+         {} -> sync -> [0]rt;\n",
+        lang::config::quote(key),
+        ipsec::rest4(router)
+    )
+}
