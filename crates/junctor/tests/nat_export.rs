@@ -36,6 +36,11 @@ struct Site {
 impl Site {
     /// Starts a router, and waits until its journal has a block and a port of the first host.
     fn new() -> Site {
+        Site::of(ROUTER, 2)
+    }
+
+    /// Starts a router, and waits until its journal has so many events.
+    fn of(router: &str, events: usize) -> Site {
         let network = Namespace::new("nat").unwrap();
         network.ip("link set lo up").unwrap();
         let files = tempfile::tempdir().unwrap();
@@ -45,13 +50,13 @@ impl Site {
             let _ = writeln!(many, "10.0.1.6 {} 203.0.113.9 53 U", 1000 + n);
         });
         std::fs::write(path("many"), many).unwrap();
-        std::fs::write(path("r.click"), ROUTER.replace("MANY", &path("many"))).unwrap();
+        std::fs::write(path("r.click"), router.replace("MANY", &path("many"))).unwrap();
         let router = network.spawn(&[JUNCTOR, "run", "--control", &path("sock"), &path("r.click")]).unwrap();
         let mut site = Site { network, files, router };
         let socket = site.socket();
         wait_for("the router", PATIENCE, || socket.exists() || site.router.ended().is_some()).unwrap();
         assert!(site.router.ended().is_none(), "{}", site.router.stderr());
-        wait_for("two events", PATIENCE, || site.events().len() >= 2).unwrap();
+        wait_for("events", PATIENCE, || site.events().len() >= events).unwrap();
         site
     }
 
@@ -151,6 +156,57 @@ fn nfdump_shows_the_journal() {
     check(&site, 9995, &["--netflow9"], true);
     // nfdump reads no blocks from IPFIX.
     check(&site, 9996, &["--domain", "7", "--mtu", "576"], false);
+}
+
+/// Hosts find no room for one reason after the other; tshark reads the records.
+#[test]
+fn tshark_shows_what_there_was_no_room_for() {
+    if skip_without("tshark_shows_what_there_was_no_room_for", &["tcpdump", "tshark"]) {
+        return;
+    }
+    let sent: String = [
+        "10.0.1.5 1 203.0.113.9",
+        "10.0.1.6 1 203.0.113.9",
+        "10.0.1.5 1 203.0.113.8",
+        "10.0.1.5 1 203.0.113.7",
+        "10.0.2.5 1 203.0.113.9",
+        "10.0.2.6 1 203.0.113.9",
+        "10.0.2.7 1 203.0.113.9",
+    ]
+    .map(|line| format!("{line} 53 U\n"))
+    .concat();
+    let router = "nat :: NAT44(STATEMENT log blocks, STATEMENT translate 10.0.1.0/24 to 192.0.2.1 ports 4000-4000 max-sessions 2,
+             STATEMENT translate 10.0.2.0/24 to 192.0.2.8/31 ports 4000-4000);
+         Idle -> nat -> Discard; f :: FromIPSummaryDump(FEW, CHECKSUM true, STOP false) -> [1] nat; nat[1] -> Discard;";
+    let few = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(few.path(), format!("!data src sport dst dport proto\n{sent}")).unwrap();
+    let site = Site::of(&router.replace("FEW", &few.path().display().to_string()), 3);
+    let capture = site.files.path().join("capture").display().to_string();
+    let mut watcher = site
+        .network
+        .spawn(&["tcpdump", "-U", "-i", "lo", "-c", "1", "-w", &capture, "udp port 4739"])
+        .unwrap();
+    wait_for("tcpdump", PATIENCE, || watcher.stderr().contains("listening on")).unwrap();
+    let _collector = site.network.enter(|| UdpSocket::bind("127.0.0.1:4739")).unwrap().unwrap();
+    let done = site.export(4739, &[]).finish(PATIENCE).unwrap();
+    assert!(done.status.success() && done.stderr.contains("sent 3 events"), "{}", done.stderr);
+    wait_for("the capture", PATIENCE, || watcher.ended().is_some()).unwrap();
+    let fields = [
+        "nat_event",
+        "srcaddr",
+        "post_natsource_ipv4_address",
+        "protocol",
+        "nat_pool_id",
+        "nat_quota_exceeded_event",
+        "max_entries_per_user",
+    ];
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-d", "udp.port==4739,cflow", "-T", "fields", "-r", &capture]);
+    command.args(fields.iter().flat_map(|field| ["-e".to_owned(), format!("cflow.{field}")]));
+    let shown = command.args(["-e", "_ws.malformed"]).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    // Fields of a kind in all records: ports of one address, a host's limit, all addresses of the statement in line 3.
+    assert_eq!(shown.trim_end_matches('\n'), "12,13,3\t10.0.1.5\t192.0.2.1\t17\t3\t3\t2\t");
 }
 
 #[test]

@@ -90,6 +90,10 @@ pub enum What {
         protocol: u8,
         /// The host and its own port.
         inside: End<IpAddr>,
+        /// The outside address whose ports are all in use; none if each address of the pool has none.
+        outside: Option<Ipv4Addr>,
+        /// How many there may be; of ports the line of the statement.
+        number: u32,
     },
 }
 
@@ -115,7 +119,8 @@ impl What {
     }
 }
 
-/// Nine words: what, protocol, inside address and port, outside address, first and last port, the other end's address and port; `-` for what there is not.
+/// Nine words: what, protocol, inside address and port, outside address, first and last port, the other end's address and port; `-` for what there is not. A tenth one where there was no room: how many there may be, or the
+/// line of the statement whose ports are all in use.
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |change: &Change, begins, ends| if *change == Change::Begins { begins } else { ends };
@@ -138,13 +143,15 @@ impl fmt::Display for What {
                     inside.0, inside.1, peer.0, peer.1
                 )
             }
-            What::NoRoom { lack, protocol, inside } => {
+            What::NoRoom { lack, protocol, inside, outside, number } => {
                 let what = match lack {
                     Lack::Limit => "host-limit",
                     Lack::Ports => "no-port",
                     Lack::Sessions => "table-full",
                 };
-                write!(f, "{what} {} {} {} - - - - -", protocol_name(*protocol), inside.0, inside.1)
+                let outside = outside.map_or_else(|| "-".to_owned(), |outside| outside.to_string());
+                let protocol = protocol_name(*protocol);
+                write!(f, "{what} {protocol} {} {} {outside} - - - - {number}", inside.0, inside.1)
             }
         }
     }

@@ -567,7 +567,8 @@ impl Nat {
             _ => None,
         };
         let inside = (view.source, view.ports()[0]);
-        lack.into_iter().for_each(|lack| self.subscribers.note_lack(lack, view.protocol, inside));
+        let policy = Arc::clone(&self.policy);
+        lack.into_iter().for_each(|lack| self.subscribers.note_lack(&policy, lack, view.protocol, inside));
         Outcome::Drop(cause)
     }
 

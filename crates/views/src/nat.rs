@@ -125,6 +125,8 @@ pub struct Event {
     pub ports: Option<(u16, u16)>,
     /// The other end of a session.
     pub peer: Option<(Ipv4Addr, u16)>,
+    /// Where there was no room: how many sessions or ports there may be; of `no-port` the line of the statement.
+    pub number_max: Option<u32>,
 }
 
 /// What happened.
@@ -172,11 +174,26 @@ impl Event {
 
 fn event(line: &str) -> Option<Event> {
     let words: Vec<&str> = line.split(' ').collect();
-    let [number, time, what, protocol, inside, inside_port, outside, first, last, peer, peer_port] =
-        words[..]
+    let [
+        number,
+        time,
+        what,
+        protocol,
+        inside,
+        inside_port,
+        outside,
+        first,
+        last,
+        peer,
+        peer_port,
+        ref more @ ..,
+    ] = words[..]
     else {
         return None;
     };
+    if more.len() > 1 {
+        return None;
+    }
     let (seconds, rest) = time.split_once('.')?;
     let rest = format!("{rest:0<9}").parse::<u64>().ok().filter(|rest| *rest < 1_000_000_000)?;
     let event = Event {
@@ -189,6 +206,7 @@ fn event(line: &str) -> Option<Event> {
         outside: outside.parse().ok(),
         ports: first.parse().ok().zip(last.parse().ok()),
         peer: peer.parse().ok().zip(peer_port.parse().ok()),
+        number_max: more.first().and_then(|word| word.parse().ok()),
     };
     event.inside_address().map(|_| event)
 }
@@ -240,6 +258,8 @@ pub fn event_json(event: &Event) -> Value {
         "outside": event.outside, "first_port": event.ports.map(|(first, _)| first),
         "last_port": event.ports.map(|(_, last)| last), "peer": event.peer.map(|(peer, _)| peer),
         "peer_port": event.peer.map(|(_, port)| port),
+        "most": event.number_max.filter(|_| event.what != What::NoPort),
+        "line": event.number_max.filter(|_| event.what == What::NoPort),
     })
 }
 
@@ -343,7 +363,7 @@ mod tests {
                 "begun tcp 2001:db8:1::5 7 192.0.2.1 1030 1030 203.0.113.1 80",
                 "begun tcp session of [2001:db8:1::5]:7, outside 192.0.2.1:1030, with 203.0.113.1:80",
             ),
-            ("no-port udp 10.0.1.5 7 - - - - -", "no-port for a udp session of 10.0.1.5:7"),
+            ("no-port udp 10.0.1.5 7 - - - - - 3", "no-port for a udp session of 10.0.1.5:7"),
         ] {
             let found = event(&format!("7 1700000000.5 {line}")).unwrap();
             assert_eq!(event_text(&found), format!("1700000000.500 {shown}"));
@@ -355,14 +375,22 @@ mod tests {
             json!({
                 "number": 8, "time": 1_700_000_000.5, "event": "returned", "protocol": "udp", "inside": "10.0.1.5",
                 "inside_port": 7, "outside": "192.0.2.1", "first_port": 1030, "last_port": 1030, "peer": null,
-                "peer_port": null,
+                "peer_port": null, "most": null, "line": null,
             })
         );
+        for (line, most, statement) in [
+            ("no-port udp 10.0.1.5 7 192.0.2.1 - - - - 3", None, Some(3)),
+            ("host-limit udp 10.0.1.5 7 - - - - - 100", Some(100), None),
+        ] {
+            let shown = event_json(&event(&format!("8 1700000000.5 {line}")).unwrap());
+            assert_eq!((&shown["most"], &shown["line"]), (&json!(most), &json!(statement)), "{line}");
+        }
         for wrong in [
             "1 2",
             "1 5.1234567890 given - 10.0.1.5 - 192.0.2.1 1 2 - -",
             "1 5.0 lost - 10.0.1.5 - 192.0.2.1 1 2 - -",
             "1 5.0 given - x - 192.0.2.1 1 2 - -",
+            "1 5.0 no-port udp 10.0.1.5 7 - - - - - 3 4",
         ] {
             assert_eq!(event(wrong), None, "{wrong}");
         }

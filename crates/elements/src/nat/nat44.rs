@@ -67,7 +67,8 @@
 //! * `subscribers` read: a line for each inside host, at most 10,000: inside address, or network of IPv6 hosts, outside address, line of its statement, sessions, ports for TCP, UDP and ICMP, blocks as `FIRST:USED`.
 //! * `journal` read, with the number of an event as parameter, default 0: the number of the next event and how many are gone; then a line for each of those that `log` notes. It has its
 //!   number, the time, and nine words, `-` for what there is not. They are what happened, protocol, inside address and port, outside address, first and last port, peer and its port. What happened is `given` or
-//!   `returned` for ports, `begun` or `ended` for sessions, or that there was no room: `host-limit`, `no-port` or `table-full`. The last 8,192 are kept.
+//!   `returned` for ports, `begun` or `ended` for sessions, or that there was no room: `host-limit`, `no-port` or `table-full`. Those have a tenth word: how many sessions or ports there may be, or for `no-port` the line of the statement. `no-port` has the outside address whose ports
+//!   are all in use, or `-` if no address of the statement has one. The last 8,192 are kept.
 //! * `owner` read, with `PROTOCOL ADDRESS PORT` as parameter: the inside address and port that have an outside one, or nothing.
 //! * `algs` read: `ftp`, how many addresses in texts have been replaced, and how many were left because they are of another host or there was no port; then `sip`, the same for messages, and those that are wrong.
 //! * `nsessions`, `nmappings`, `capacity` read. `file` read: FILE.

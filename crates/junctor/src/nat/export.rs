@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use client::Failure;
-use ipfix::{Change, Event, Exporter, Format, Settings, What};
+use ipfix::{Change, Event, Exporter, Format, Quota, Settings, What};
 use rulefile::names;
 use views::answers::Events;
 use views::nat as view;
@@ -179,7 +179,7 @@ impl Collector {
     }
 }
 
-/// The record of an event. That a host has reached a limit has none here: RFC 8158 wants the limit, which the journal does not have.
+/// The record of an event (RFC 8158). A pool is known by the line of its statement.
 fn record(event: &view::Event) -> Option<Event> {
     let change = match event.what {
         view::What::Given | view::What::Begun => Change::Created,
@@ -205,7 +205,12 @@ fn record(event: &view::Event) -> Option<Event> {
             outside: (event.outside?, event.ports?.0),
             peer: event.peer,
         },
-        view::What::HostLimit | view::What::NoPort | view::What::TableFull => return None,
+        view::What::HostLimit => What::QuotaExceeded(Quota::OfHost { inside, most: event.number_max? }),
+        view::What::TableFull => What::QuotaExceeded(Quota::Sessions(event.number_max?)),
+        view::What::NoPort => match event.outside {
+            Some(outside) => What::PortsExhausted { outside, protocol: protocol()? },
+            None => What::AddressesExhausted { pool: event.number_max? },
+        },
     };
     Some(Event { at_ms: event.at_ns / 1_000_000, what })
 }
@@ -230,7 +235,9 @@ mod tests {
             outside: Some([192, 0, 2, 1].into()),
             ports: Some(ports),
             peer: (what == view::What::Begun).then(|| ([203, 0, 113, 1].into(), 80)),
+            number_max: Some(3),
         };
+        let nowhere = |what| view::Event { outside: None, ..event(what, Some("udp"), (0, 0)) };
         let (inside, outside) = ([10, 0, 1, 5].into(), [192, 0, 2, 1].into());
         for (event, what) in [
             (
@@ -257,7 +264,15 @@ mod tests {
                     peer: Some(([203, 0, 113, 1].into(), 80)),
                 }),
             ),
-            (event(view::What::NoPort, Some("tcp"), (0, 0)), None),
+            (
+                event(view::What::NoPort, Some("tcp"), (0, 0)),
+                Some(What::PortsExhausted { outside, protocol: 6 }),
+            ),
+            (nowhere(view::What::NoPort), Some(What::AddressesExhausted { pool: 3 })),
+            (nowhere(view::What::TableFull), Some(What::QuotaExceeded(Quota::Sessions(3)))),
+            (nowhere(view::What::HostLimit), Some(What::QuotaExceeded(Quota::OfHost { inside, most: 3 }))),
+            // A router of an earlier version does not say how many.
+            (view::Event { number_max: None, ..nowhere(view::What::HostLimit) }, None),
         ] {
             assert_eq!(record(&event), what.map(|what| Event { at_ms: 1_700_000_000_123, what }));
         }

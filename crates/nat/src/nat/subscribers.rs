@@ -174,7 +174,7 @@ impl Subscribers {
     }
 
     /// Notes that there was no room for a session, a few times a second at most: hosts can cause any number of such events.
-    pub(super) fn note_lack(&mut self, lack: Lack, protocol: u8, inside: (u32, u16)) {
+    pub(super) fn note_lack(&mut self, policy: &Policy, lack: Lack, protocol: u8, inside: (u32, u16)) {
         let second = self.now_ns / SECOND;
         if self.log < Log::Blocks {
             return;
@@ -184,9 +184,39 @@ impl Subscribers {
         }
         if self.lacks.1 < LACKS {
             self.lacks.1 += 1;
-            let inside = (self.hosts.name(inside.0), inside.1);
-            self.note(Log::Blocks, |_| What::NoRoom { lack, protocol, inside });
+            let what = self.no_room(policy, lack, protocol, inside);
+            self.note(Log::Blocks, |_| what);
         }
+    }
+
+    /// That there was no room for a session, with what there is too little of.
+    fn no_room(&self, policy: &Policy, lack: Lack, protocol: u8, inside: (u32, u16)) -> What {
+        let by = match crate::hosts::is_stand_in(inside.0) {
+            true => self.hosts.translation(inside.0),
+            false => policy.translation(inside.0),
+        };
+        let translation = by.and_then(|by| policy.translations.get(by));
+        let account = self.all.get(&self.hosts.subscriber(inside.0));
+        let number = match lack {
+            Lack::Sessions => policy.sessions as u32,
+            Lack::Ports => translation.map_or(0, |translation| translation.line),
+            Lack::Limit => translation.zip(account).map_or(0, |(translation, account)| {
+                let of_kind = Kind::of(protocol).map_or(0, |kind| account.ports[kind as usize]);
+                match translation.allocation {
+                    _ if account.sessions >= translation.sessions_max => translation.sessions_max,
+                    _ if of_kind >= translation.ports_max => translation.ports_max,
+                    Allocation::Blocks { size, most } => u32::from(size) * u32::from(most),
+                    _ => translation.ports_max,
+                }
+            }),
+        };
+        let alone = translation.and_then(|translation| match translation.pool[..] {
+            [one] if one.count() == 1 => Some(one.first),
+            _ => None,
+        });
+        let outside = account.map(|account| account.outside).or(alone).filter(|_| lack == Lack::Ports);
+        let inside = (self.hosts.name(inside.0), inside.1);
+        What::NoRoom { lack, protocol, inside, outside: outside.map(Into::into), number }
     }
 
     /// All accounts, with their inside addresses.

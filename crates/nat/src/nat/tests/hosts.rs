@@ -295,7 +295,7 @@ fn a_lack_of_room_is_noted_now_and_then() {
         |nat: &Nat| -> Vec<String> { nat.journal(0).1.iter().map(|(_, e)| e.what.to_string()).collect() };
     out(&mut nat, S, "ip 10.0.1.5 > 203.0.113.1 / udp 7 > 9").unwrap();
     out(&mut nat, S, "ip 10.0.1.6 > 203.0.113.1 / udp 7 > 9").unwrap_err();
-    assert_eq!(lacks(&nat), ["no-port udp 10.0.1.6 7 - - - - -"]);
+    assert_eq!(lacks(&nat), ["no-port udp 10.0.1.6 7 192.0.2.1 - - - - 1"]);
     out(&mut nat, S, "ip 10.0.1.5 > 203.0.113.2 / udp 7 > 9").unwrap();
     for second in 2..4 {
         for peer in 3..90 {
@@ -305,5 +305,44 @@ fn a_lack_of_room_is_noted_now_and_then() {
     }
     let found = lacks(&nat);
     assert_eq!(found.len(), 1 + 2 * 16);
-    assert!(found[1..].iter().all(|one| one == "host-limit udp 10.0.1.5 7 - - - - -"), "{found:?}");
+    assert!(found[1..].iter().all(|one| one == "host-limit udp 10.0.1.5 7 - - - - - 2"), "{found:?}");
+}
+
+#[test]
+fn a_lack_of_room_says_what_there_is_too_little_of() {
+    // What others have sent before, what a host sends, and what is noted.
+    let six = |from: &str, what: &str| format!("ip {from} > 203.0.113.9 / {what} > 9");
+    for (text, before, last, want) in [
+        ("max-sessions 1", &["udp 7"][..], "udp 8", "host-limit udp 10.0.1.5 8 - - - - - 1"),
+        ("max-ports 1", &["udp 7"], "udp 8", "host-limit udp 10.0.1.5 8 - - - - - 1"),
+        (
+            "ports 4000-4007 block 2 max 1",
+            &["udp 7", "udp 8"],
+            "udp 9",
+            "host-limit udp 10.0.1.5 9 - - - - - 2",
+        ),
+        ("ports 4000-4000", &["udp 7"], "udp 8", "no-port udp 10.0.1.5 8 192.0.2.1 - - - - 1"),
+        ("ports 4000-4000 deterministic", &["udp 7"], "udp 8", "no-port udp 10.0.1.5 8 192.0.2.1 - - - - 1"),
+        // No address has a port: there is none to be named.
+        (",192.0.2.2 ports 4000-4000", &["from 6", "from 7"], "udp 8", "no-port udp 10.0.1.5 8 - - - - - 1"),
+        ("\nsessions 1", &["answered"], "tcp 8", "table-full tcp 10.0.1.5 8 - - - - - 1"),
+    ] {
+        let inside = if text.contains("deterministic") { "10.0.1.5" } else { "10.0.1.0/24" };
+        let space = if text.starts_with(',') { "" } else { " " };
+        let mut nat = nat(&format!("translate {inside} to 192.0.2.1{space}{text}\nlog blocks"));
+        for one in before {
+            match one.strip_prefix("from ") {
+                Some(host) => out(&mut nat, 0, &six(&format!("10.0.1.{host}"), "udp 7")).unwrap(),
+                None if *one == "answered" => {
+                    let left = out(&mut nat, 0, &six("10.0.1.6", "udp 7")).unwrap();
+                    come(&mut nat, 0, &format!("ip 203.0.113.9 > 192.0.2.1 / udp 9 > {}", port(&left)))
+                        .unwrap()
+                }
+                None => out(&mut nat, 0, &six("10.0.1.5", one)).unwrap(),
+            };
+        }
+        out(&mut nat, S, &six("10.0.1.5", last)).unwrap_err();
+        let noted = nat.journal(0).1.last().map(|(_, event)| event.what.to_string());
+        assert_eq!(noted.as_deref(), Some(want), "{text}");
+    }
 }
