@@ -41,7 +41,8 @@
 //! ```click
 //! nat :: NAT44(STATEMENT "translate 10.0.1.0/24 to 192.0.2.1");
 //! Idle -> nat -> Discard; Idle -> [1]nat; nat[1] -> Discard;
-//! Idle -> sync :: SessionSync(PEER 10.9.0.2, LOCAL 10.9.0.1, KEY /etc/junctor/sync.key, TABLES nat) -> Discard;
+//! // Any file with 16 bytes is taken: use one with a secret, such as /etc/junctor/sync.key.
+//! Idle -> sync :: SessionSync(PEER 10.9.0.2, LOCAL 10.9.0.1, KEY /proc/version, TABLES nat) -> Discard;
 //! ```
 //!
 //! See also: NAT44. RFC 2104, RFC 4868
