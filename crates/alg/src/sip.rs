@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Addresses and ports in messages of SIP (RFC 3261), and of the sessions that they describe (SDP, RFC 4566).
 //!
-//! A client says in each message where requests and answers come to it (Via, Contact, and who it is in From and To), and in a description of a session where it
-//! waits for media. [`message`] finds all these places and changes nothing.
+//! A client says in each message where requests and answers come to it: in Via and Contact, and as who it is in From and To. A description says where the client waits
+//! for media. [`message`] finds all these places and changes nothing.
 //!
 //! Names, IPv6 addresses, and what a header says besides are left alone. So are bodies other than SDP.
 

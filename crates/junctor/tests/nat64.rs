@@ -178,6 +178,7 @@ fn check(site: &mut Site, kind: Kind) {
 
 const NEEDED: [&str; 4] = ["ping", "python3", "ethtool", "unbound"];
 
+// conformance: RFC6146-3.4-a
 #[test]
 fn hosts_with_ipv6_alone_reach_ipv4_hosts_by_name() {
     if skip_without("hosts_with_ipv6_alone_reach_ipv4_hosts_by_name", &NEEDED) {

@@ -31,11 +31,11 @@ struct Host {
     network: u32,
     /// Sessions; and one more for a host of a statement, which stays.
     uses: u32,
-    /// Tells it from the others that have had its address.
+    /// What the others that have had its address do not have.
     mark: Mark,
 }
 
-/// Tells hosts from each other that have the same address one after the other. A packet between two elements goes by it to the host that it was for, or to none.
+/// Hosts that have the same address one after the other have different marks. A packet between two elements goes by it to the host that it was for, or to none.
 pub type Mark = NonZeroU32;
 
 #[derive(Clone, Copy, Debug)]

@@ -106,6 +106,7 @@ mod tests {
 
     use super::*;
 
+    // conformance: RFC6146-3.5.4-a
     #[test]
     fn addresses_are_those_of_the_rfc() {
         // RFC 6052, 2.4.
@@ -138,6 +139,7 @@ mod tests {
     }
 
     proptest! {
+        // conformance: RFC6146-3.5.4-a
         #[test]
         fn there_and_back(bits in any::<u128>(), length in 0usize..6, inner in any::<u32>(), other in any::<u128>()) {
             let length = [32, 40, 48, 56, 64, 96][length];

@@ -38,7 +38,7 @@ impl Nat {
         self.subscribers.hosts.address(stand_in)
     }
 
-    /// Tells the host that an address stands for from those that have had this address before.
+    /// The mark of the host that an address stands for. Hosts that had this address before had other ones.
     #[inline]
     pub fn mark(&self, stand_in: u32) -> Option<Mark> {
         self.subscribers.hosts.mark(stand_in)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How packets are sent through a translator and what must hold at any time; other policies, and lives of many packets.
 
+mod faults;
 mod hosts;
 mod mirror;
 mod outsiders;

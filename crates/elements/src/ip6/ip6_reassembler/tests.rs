@@ -32,6 +32,7 @@ fn run(packets: Vec<Packet>) -> Run {
 }
 
 // conformance: RFC8200-4.5-d RFC8200-4.5-e
+// conformance: RFC6146-3.4-a
 #[test]
 fn whatever_the_order() {
     let cuts = [(0, 16, true), (16, 24, true), (40, 5, false)];
@@ -188,6 +189,7 @@ fn time_runs_out() {
     assert_eq!(run.out("o0").len() + run.out("o2").len(), 0);
 }
 
+// conformance: RFC6146-3.4-b
 #[test]
 fn memory_is_limited() {
     let packets: Vec<_> = (0..4).map(|id| fragment(id, 8, 800, true)).collect();

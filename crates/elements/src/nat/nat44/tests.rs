@@ -101,6 +101,7 @@ fn packets_get_addresses() {
     assert_eq!((run.read("nat.nsessions").as_str(), run.read("nat.nmappings").as_str()), ("0", "0"));
 }
 
+// conformance: RFC5508-6-8
 #[test]
 fn every_drop_has_its_reason() {
     let files = Temp::new();

@@ -95,6 +95,7 @@ fn outside_port(text: &str) -> u16 {
 
 const HOST: &str = "2001:db8:1::5";
 
+// conformance: RFC6146-3.7-a
 #[test]
 fn queries_go_out_and_answers_come_in() {
     let mut run = rig();
@@ -140,6 +141,7 @@ fn queries_go_out_and_answers_come_in() {
     assert_eq!(run.read("nat.nsessions"), "0");
 }
 
+// conformance: RFC6146-3.5-b RFC6146-3.5-c
 #[test]
 fn other_packets_pass_as_they_are() {
     let run = rig();
@@ -160,6 +162,7 @@ fn forwards_lead_to_ipv6_hosts() {
     assert_eq!(left, "o4 192.0.2.1:80 > 203.0.113.1:9");
 }
 
+// conformance: RFC6146-3.8-a
 #[test]
 fn inside_hosts_reach_each_other_by_outside_addresses() {
     let (run, left, _) =
@@ -191,6 +194,7 @@ fn error(family: u8, ends: &str, kind: u8, code: u8, rest: u32, about: &[u8]) ->
     packet(if family == 4 { 1 } else { 2 }, &line)
 }
 
+// conformance: RFC6146-3.4-c RFC6146-3.6.1-a
 #[test]
 fn errors_go_with_the_packet_that_they_quote() {
     let query = format!("ip6 {HOST} > 64:ff9b::203.0.113.1 / udp 4000 > 53 / payload 8");
@@ -258,6 +262,7 @@ fn long_packets_are_divided_if_they_may_be() {
     assert_eq!(left(1473), (1501, false, true));
 }
 
+// conformance: RFC6146-3.5-a
 #[test]
 fn every_drop_has_its_reason() {
     let udp = "udp 1 > 2";
@@ -271,6 +276,7 @@ fn every_drop_has_its_reason() {
     let cases = [
         (packet(2, &format!("ip6 2001:db8:2::5 > 64:ff9b::203.0.113.1 / {udp}")), Reason::NoMapping),
         (packet(2, &format!("ip6 fe80::5 > 64:ff9b::203.0.113.1 / {udp}")), Reason::NoMapping),
+        (packet(2, &format!("ip6 64:ff9b::203.0.113.7 > 64:ff9b::203.0.113.1 / {udp}")), Reason::NoMapping),
         (packet(2, &format!("ip6 {HOST} > 64:ff9b::0.0.0.9 / {udp}")), Reason::BadDestination),
         (packet(2, &format!("ip6 {HOST} > 64:ff9b::127.0.0.1 / {udp}")), Reason::BadDestination),
         (packet(2, &format!("ip6 {HOST} > 64:ff9b::192.168.1.1 / {udp}")), Reason::BadDestination),
@@ -311,6 +317,7 @@ fn mistakes_are_told() {
     assert_eq!(errors, ["six: MTU 576 is less than 1280, which every link of IPv6 carries"]);
 }
 
+// conformance: RFC6146-3.7-b
 #[test]
 fn packets_without_room_are_for_an_answer() {
     let few = "STATEMENT \"translate 2001:db8:1::/48 to 192.0.2.1 ports 5000-5000\"";

@@ -188,6 +188,7 @@ fn tcp_both_sides_may_ask_at_once_and_a_stranger_makes_no_state() {
     assert_eq!(out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.9 / tcp 4009 > 80 flags R"), Err(Cause::NoMapping));
 }
 
+// conformance: RFC5508-3.1-1 RFC5508-3.1-1a RFC5508-3.2-2
 #[test]
 fn icmp_queries_have_identifiers_of_their_own() {
     let mut nat = nat(HOME);
@@ -208,6 +209,7 @@ fn icmp_queries_have_identifiers_of_their_own() {
     assert_eq!(out(&mut nat, 61 * S, "ip 10.0.1.5 > 203.0.113.7 / icmp reply id 9"), Err(Cause::NoMapping));
 }
 
+// conformance: RFC5508-4.2-4 RFC5508-4.2-4a RFC5508-4.2-5 RFC5508-7-10
 #[test]
 fn icmp_errors_are_translated_with_what_they_quote() {
     let mut nat = nat(HOME);
@@ -260,4 +262,39 @@ fn a_refusal_leaves_by_the_mapping_alone() {
     come(&mut nat, 0, &format!("ip 198.51.100.1 > 192.0.2.1 / tcp 9 > {outside} flags S")).unwrap();
     let reset = out(&mut nat, 0, "ip 10.0.1.5 > 198.51.100.1 / tcp 4000 > 9 flags RA").unwrap();
     assert_eq!((reset, nat.len()), (format!("192.0.2.1:{outside} > 198.51.100.1:9"), 1));
+}
+
+// conformance: RFC5508-4.3-6
+#[test]
+fn an_error_neither_keeps_nor_ends_a_session() {
+    for (query, kind) in [("udp 4000 > 53", 3), ("tcp 4000 > 80 flags S", 11), ("icmp echo id 7 seq 1", 3)] {
+        let mut nat = nat(HOME);
+        let mut left = packet(&format!("ip 10.0.1.5 > 203.0.113.1 / {query} / payload 20"));
+        assert_eq!(go(&mut nat, 0, &mut left, true), Outcome::Translated);
+        let before: Vec<Session> = nat.sessions().collect();
+        let mut about = error(kind, "198.51.100.9", "192.0.2.1", &left);
+        assert_eq!(go(&mut nat, 30 * S, &mut about, false), Outcome::Translated);
+        assert_eq!(nat.sessions().collect::<Vec<_>>(), before, "{query}");
+    }
+}
+
+// conformance: RFC5508-5-7
+#[test]
+fn queries_and_errors_between_inside_hosts_pass() {
+    let mut nat = nat(&format!("{HOME}\nstatic 10.0.3.9 to 192.0.2.9"));
+    let server = port(&out(&mut nat, 0, "ip 10.0.1.6 > 203.0.113.1 / udp 7000 > 53").unwrap());
+    let mut asks = packet(&format!("ip 10.0.1.5 > 192.0.2.1 / udp 4000 > {server} / payload 20"));
+    assert_eq!(go(&mut nat, 0, &mut asks, false), Outcome::Translated);
+    let outside = port(&ends(&asks));
+    assert_eq!(ends(&asks), format!("192.0.2.1:{outside} > 10.0.1.6:7000"));
+    // The other host refuses: the one that has asked hears of its own packet.
+    let mut refusal = error(3, "10.0.1.6", "192.0.2.1", &asks);
+    assert_eq!(go(&mut nat, 0, &mut refusal, false), Outcome::Translated);
+    assert_eq!(ends(&refusal), format!("192.0.2.1 > 10.0.1.5 about 10.0.1.5:4000 > 192.0.2.1:{server}"));
+    // A ping of a host with an address for itself, and its answer.
+    let ping = come(&mut nat, 0, "ip 10.0.1.5 > 192.0.2.9 / icmp echo id 7 seq 1").unwrap();
+    let id = ping.rsplit(' ').next().unwrap();
+    assert_eq!(ping, format!("192.0.2.1 > 10.0.3.9 {id}"));
+    let answer = come(&mut nat, 0, &format!("ip 10.0.3.9 > 192.0.2.1 / icmp reply id {id} seq 1")).unwrap();
+    assert_eq!(answer, "192.0.2.9 > 10.0.1.5 7");
 }

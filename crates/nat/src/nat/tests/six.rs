@@ -55,6 +55,7 @@ fn come6(nat: &mut Nat, now: u64, line: &str) -> Result<String, Cause> {
     Ok(format!("[{host}]:{}", u16::from_be_bytes([ip[22], ip[23]])))
 }
 
+// conformance: RFC6146-3.5.1-a RFC6146-3.5.1.1-b
 #[test]
 fn hosts_of_both_families_share_an_address() {
     let mut nat = nat(MIXED);
@@ -88,6 +89,7 @@ fn hosts_of_both_families_share_an_address() {
     assert_eq!((nat.known_stand_in(host("2001:db8:1::5")), nat.subscribers.hosts.len()), (None, 0));
 }
 
+// conformance: RFC6146-3.5.1.1-a RFC6146-5.3-a
 #[test]
 fn a_network_is_a_subscriber() {
     let mut nat = nat("translate 2001:db8::/32 to 192.0.2.0/29 block 8 max 1 max-sessions 12");
@@ -207,4 +209,67 @@ fn a_host_keeps_its_outside_address_with_other_statements() {
 fn exemptions_are_for_ipv4_hosts() {
     let mut nat = nat("translate 2001:db8:1::/48 to 192.0.2.1\nexempt 0.0.0.0/0 to 203.0.113.0/24");
     assert!(out6(&mut nat, 0, "2001:db8:1::5", "203.0.113.1 / udp 1 > 2").is_ok());
+}
+
+// conformance: RFC6146-3.5.1-b RFC6146-3.5.1-c RFC6146-3.5.1-d
+#[test]
+fn datagrams_come_in_while_a_session_lasts_and_as_the_filter_lets_them() {
+    for (filter, strangers) in [("endpoint-independent", true), ("address-dependent", false)] {
+        let mut nat = nat(&format!("translate 2001:db8:1::/48 to 192.0.2.9\nfilter {filter}"));
+        let left = out6(&mut nat, 0, "2001:db8:1::5", "203.0.113.1 / udp 4000 > 53").unwrap();
+        let from = |peer: &str| format!("ip {peer} > 192.0.2.9 / udp 53 > {}", port(&left));
+        // UDP_MIN is two minutes, and UDP_DEFAULT five.
+        assert_eq!(come6(&mut nat, 299 * S, &from("203.0.113.1")).unwrap(), "[2001:db8:1::5]:4000");
+        assert_eq!(come6(&mut nat, 299 * S, &from("203.0.113.9")).is_ok(), strangers, "{filter}");
+        assert_eq!(come6(&mut nat, 301 * S, &from("203.0.113.1")), Err(Cause::NoMapping));
+    }
+}
+
+// conformance: RFC6146-3.5.2.2-a RFC6146-3.5.2.2-b RFC6146-3.5.2.2-c RFC6146-3.5.2.2-d
+#[test]
+fn a_connection_lasts_as_its_state_says() {
+    // Segments with the side that sends them, 6 or 4; and how many seconds the connection then has.
+    let life = [
+        (6, "S", 240),
+        (4, "S", 240),
+        (6, "SA", 240),
+        (4, "SA", 240),
+        (6, "A", 7440),
+        (4, "A", 7440),
+        (4, "R", 240),
+        (6, "A", 7440),
+        (6, "FA", 7440),
+        (4, "FA", 240),
+    ];
+    let mut nat = nat("translate 2001:db8:1::/48 to 192.0.2.9");
+    let mut outside = 0;
+    for (n, (side, flags, seconds)) in life.into_iter().enumerate() {
+        let now = n as u64 * S;
+        match side {
+            6 => {
+                let line = format!("203.0.113.1 / tcp 4000 > 80 flags {flags}");
+                outside = port(&out6(&mut nat, now, "2001:db8:1::5", &line).unwrap());
+            }
+            _ => {
+                let line = format!("ip 203.0.113.1 > 192.0.2.9 / tcp 80 > {outside} flags {flags}");
+                assert_eq!(come6(&mut nat, now, &line).unwrap(), "[2001:db8:1::5]:4000");
+            }
+        }
+        let left = nat.sessions().next().unwrap().expires_ns - now;
+        assert_eq!(left / S, seconds, "after {n} segments");
+    }
+}
+
+// conformance: RFC6146-3.5.3-a RFC6146-3.5.3-b
+#[test]
+fn pings_have_an_identifier_for_a_minute() {
+    let mut nat = nat("translate 2001:db8:1::/48 to 192.0.2.9");
+    let id = |left: &str| left.rsplit(' ').next().unwrap().to_owned();
+    let one = out6(&mut nat, 0, "2001:db8:1::5", "203.0.113.1 / icmp echo id 7 seq 1").unwrap();
+    let two = out6(&mut nat, 0, "2001:db8:1::5", "203.0.113.2 / icmp echo id 7 seq 1").unwrap();
+    assert_eq!(id(&one), id(&two));
+    let answer = |id: &str| format!("ip 203.0.113.1 > 192.0.2.9 / icmp reply id {id} seq 1");
+    assert!(come6(&mut nat, 59 * S, &answer(&id(&one))).unwrap().starts_with("[2001:db8:1::5]:"));
+    assert_eq!(come6(&mut nat, 59 * S, &answer("1")), Err(Cause::NoMapping));
+    assert_eq!(come6(&mut nat, 61 * S, &answer(&id(&one))), Err(Cause::NoMapping));
 }
