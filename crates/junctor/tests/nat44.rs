@@ -79,6 +79,14 @@ impl Site {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// Ends all sessions.
+    fn end_all(&self) {
+        let socket = self.files.path().join("sock");
+        let command = ["ctl", "--socket", &socket.display().to_string(), "nat44.end", "all"];
+        let ended = Command::new(JUNCTOR).args(command).output().unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+    }
+
     /// Replaces the file of statements and loads it.
     fn load(&self, statements: &str) -> Output {
         std::fs::write(self.files.path().join("nat"), statements).unwrap();
@@ -615,7 +623,7 @@ fn check_calls(site: &Site, caller: (&Namespace, &str), callee: (&Namespace, &st
         ports.iter().any(|port| **port == 7000) && session["state"] == "open"
     };
     assert!(all["sessions"].as_array().unwrap().iter().any(|one| is_media(&one)), "{all}");
-    site.junctor(&["sessions", "--element", "nat44", "--end", "--all"]);
+    site.end_all();
 }
 
 #[test]
@@ -634,4 +642,101 @@ fn phones_call_through_a_translator() {
     let counts = site.junctor(&["ctl", "nat44.algs"]);
     let counts = String::from_utf8_lossy(&counts.stdout).trim().to_owned();
     assert!(counts.starts_with("ftp 0 0\nsip ") && counts.ends_with(" 0"), "{counts}");
+}
+
+/// A STUN server with two addresses (RFC 5780) shows a client what mapping and which filter there are.
+#[test]
+fn stun_clients_find_the_mapping_and_the_filter_that_are_set() {
+    let test = "stun_clients_find_the_mapping_and_the_filter_that_are_set";
+    if skip_without(test, &["ping", "ethtool", "ss", "turnserver", "turnutils_natdiscovery"]) {
+        return;
+    }
+    let site = Site::new(STATEMENTS, &[]);
+    site.outside.ip("addr add 192.0.2.3/24 dev b0").unwrap();
+    let run_file = site.files.path().join("turn.pid").display().to_string();
+    let addresses = ["-L", "192.0.2.2", "-L", "192.0.2.3", "--pidfile", &run_file];
+    let command = ["turnserver", "-n", "-S", "--no-tls", "--no-dtls", "--no-cli", "--log-file", "stdout"];
+    let mut server = site.outside.spawn(&[&command[..], &addresses].concat()).unwrap();
+    let listens = || site.outside.run(&["ss", "-Huln"]).is_ok_and(|all| all.contains("192.0.2.3:3479"));
+    wait_for("the STUN server", PATIENCE, || listens() || server.ended().is_some()).unwrap();
+    wait_for("a way out", PATIENCE, || ping(&site.inside, &["192.0.2.2"]).is_ok()).unwrap();
+    for (filter, found) in [
+        ("endpoint-independent", "NAT with Endpoint Independent Filtering!"),
+        ("address-dependent", "NAT with Address Dependent Filtering!"),
+        ("address-and-port-dependent", "NAT with Address and Port Dependent Filtering!"),
+    ] {
+        let loaded = site.load(&format!("{STATEMENTS}filter {filter}\n"));
+        assert!(loaded.status.success(), "{loaded:?}");
+        let asks = ["turnutils_natdiscovery", "-m", "-f", "-H", "-L", "10.0.1.2", "192.0.2.2"];
+        let said = site.inside.run(&asks).unwrap();
+        assert!(said.contains("NAT with Endpoint Independent Mapping!"), "{filter}: {said}");
+        assert!(said.contains(found), "{filter}: {said}");
+        assert!(said.contains("UDP reflexive addr: 192.0.2.1:"), "{filter}: {said}");
+    }
+}
+
+#[test]
+fn sessions_are_ended_while_packets_flow() {
+    let test = "sessions_are_ended_while_packets_flow";
+    if skip_without(test, &["ping", "python3", "ethtool"]) {
+        return;
+    }
+    let mut site = Site::new(STATEMENTS, &[]);
+    wait_for("a way out", PATIENCE, || ping(&site.inside, &["192.0.2.2"]).is_ok()).unwrap();
+    // Datagrams from ever new ports, each of which begins a session, while all are ended again and again.
+    let flood = "import socket, itertools, time\nprint('begun', flush=True)\nfor n in itertools.count():\n s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n s.sendto(b'x', ('192.0.2.2', 9000 + n % 5))\n s.close()\n time.sleep(0.002)\n";
+    let mut sender = site.inside.spawn(&["python3", "-c", flood]).unwrap();
+    sender.wait_for_text("begun", PATIENCE).unwrap();
+    let mut ended = 0;
+    for _ in 0..20 {
+        site.end_all();
+        let done =
+            site.junctor(&["sessions", "--element", "nat44", "--address", "10.0.1.2", "--end", "--json"]);
+        assert!(done.status.success(), "{done:?}");
+        let said: Value = serde_json::from_slice(&done.stdout).unwrap_or_default();
+        ended += said["ended"].as_u64().unwrap_or_default();
+    }
+    assert!(ended > 0 && sender.ended().is_none() && site.router.ended().is_none());
+    drop(sender);
+    ping(&site.inside, &["192.0.2.2"]).unwrap();
+    site.end_all();
+    let shown = site.json(&["nat", "show"]);
+    assert!(shown["mappings"].as_u64() <= shown["sessions"].as_u64(), "{shown}");
+}
+
+/// Another outside address, as a provider gives it: `junctor apply` of the configuration that says it.
+#[test]
+fn the_outside_address_may_change_while_the_router_runs() {
+    let test = "the_outside_address_may_change_while_the_router_runs";
+    if skip_without(test, &["ping", "python3", "ethtool"]) {
+        return;
+    }
+    let mut site = Site::new(STATEMENTS, &[]);
+    let _web = serve(&site.outside, "0.0.0.0", "80");
+    let outsides = |site: &Site| -> Vec<String> {
+        let all = site.json(&["sessions", "--element", "nat44"]);
+        let all = all["sessions"].as_array().unwrap().clone();
+        all.iter().map(|one| one["outside"].as_str().unwrap().to_owned()).collect()
+    };
+    wait_for("a way out", PATIENCE, || ping(&site.inside, &["192.0.2.2"]).is_ok()).unwrap();
+    assert_eq!(connect(&site.inside, "192.0.2.2", "80", "60"), "192.0.2.1 100000");
+    assert!(outsides(&site).iter().all(|outside| outside == "192.0.2.1") && !outsides(&site).is_empty());
+    for new in ["192.0.2.7", "192.0.2.8"] {
+        let path = |name: &str| site.files.path().join(name);
+        std::fs::write(path("nat"), STATEMENTS.replace("192.0.2.1", new)).unwrap();
+        let text = std::fs::read_to_string(path("r.click")).unwrap().replace("192.0.2.1", new);
+        std::fs::write(path("new.click"), text).unwrap();
+        let file = path("new.click").display().to_string();
+        let applied = site.junctor(&["apply", &file]);
+        assert!(applied.status.success(), "{applied:?}");
+        // Sessions with the old address have ended (RFC 6888, REQ-8), and new ones have the new one.
+        assert_eq!(outsides(&site), Vec::<String>::new());
+        wait_for("the way out", PATIENCE, || ping(&site.inside, &["192.0.2.2"]).is_ok()).unwrap();
+        for host in [&site.inside, &site.neighbour] {
+            assert_eq!(connect(host, "192.0.2.2", "80", "60"), format!("{new} 100000"));
+        }
+        assert!(outsides(&site).iter().all(|outside| outside == new));
+        ping(&site.outside, &[new]).unwrap();
+    }
+    assert!(site.router.ended().is_none(), "{}", site.router.stderr());
 }
