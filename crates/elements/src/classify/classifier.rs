@@ -19,7 +19,8 @@
 //! * `pattern0`, `pattern1` ... `pattern31` read/write: one of the patterns.
 //!
 //! All patterns are compiled to one program in which no test is made twice. A batch whose packets all go the same way
-//! stays whole.
+//! stays whole. In lists of 16 patterns or more, those that look at the same bits stand in a table: the cost hardly grows
+//! with the number of patterns. Such a list exists once for all workers.
 //!
 //! ```click
 //! InfiniteSource(DATA \<ffffffffffff 020000000001 0806 0001>, LIMIT 3, STOP true)
@@ -29,10 +30,15 @@
 //!
 //! See also: IPClassifier, IPFilter
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use element::args::Args;
 use element::{Class, Cx, Element, Handler, HandlerError, OwnHandlers, Reason};
 use packet::{Batch, Packet};
 
+use super::byte_match::ByteMatch;
+use super::pool::{Listed, Pool};
 use super::program::{Base, Expr, Program, Test};
 use crate::tools::Splitter;
 
@@ -129,20 +135,59 @@ impl Patterns {
     }
 }
 
+/// Patterns from which on tables are made.
+const LONG: usize = 16;
+
+/// Long lists, which instances of all workers share.
+static LISTS: Pool<ByteMatch> = Pool::new();
+
+impl Listed for ByteMatch {
+    fn patterns(&self) -> &[(Expr, u32)] {
+        self.patterns()
+    }
+}
+
+/// Which packets go where.
+enum Form {
+    Short {
+        program: Program,
+        /// Length of packets whose end the program cannot meet.
+        span: usize,
+    },
+    Long(Arc<ByteMatch>),
+}
+
+impl Default for Form {
+    fn default() -> Form {
+        Form::Short { program: Program::default(), span: usize::MAX }
+    }
+}
+
+impl Form {
+    fn new(patterns: Vec<(Expr, u32)>) -> Form {
+        if patterns.len() >= LONG
+            && let Some(list) = LISTS.share(patterns.clone(), |patterns| ByteMatch::new(&patterns))
+        {
+            return Form::Long(list);
+        }
+        let program = Program::new(&patterns);
+        Form::Short { span: program.span().unwrap_or(usize::MAX), program }
+    }
+
+    /// The patterns as one program.
+    fn program(&self) -> Cow<'_, Program> {
+        match self {
+            Form::Short { program, .. } => Cow::Borrowed(program),
+            Form::Long(list) => Cow::Owned(Program::new(list.patterns())),
+        }
+    }
+}
+
 #[derive(Default)]
 struct Classifier {
     patterns: Patterns,
-    program: Program,
-    /// Length of packets whose end the program cannot meet.
-    span: usize,
+    form: Form,
     splitter: Splitter,
-}
-
-impl Classifier {
-    fn set_program(&mut self, program: Program) {
-        self.span = program.span().unwrap_or(usize::MAX);
-        self.program = program;
-    }
 }
 
 /// What is wrong with a pattern, and how Click says it, if it minds.
@@ -152,7 +197,7 @@ struct Wrong {
 }
 
 /// Compiles patterns; the errors tell which ones are wrong, in our words and in Click's.
-fn compile(patterns: &[String]) -> Result<Program, Vec<[String; 2]>> {
+fn compile(patterns: &[String]) -> Result<Form, Vec<[String; 2]>> {
     let (mut parsed, mut errors) = (Vec::new(), Vec::new());
     for (n, text) in patterns.iter().enumerate() {
         match parse(text) {
@@ -162,7 +207,7 @@ fn compile(patterns: &[String]) -> Result<Program, Vec<[String; 2]>> {
             }
         }
     }
-    if errors.is_empty() { Ok(Program::new(&parsed)) } else { Err(errors) }
+    if errors.is_empty() { Ok(Form::new(parsed)) } else { Err(errors) }
 }
 
 /// Reads a pattern.
@@ -279,21 +324,27 @@ impl Element for Classifier {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.patterns = Patterns(args.rest());
         match compile(&self.patterns.0) {
-            Ok(program) => self.set_program(program),
+            Ok(form) => self.form = form,
             Err(errors) => {
                 errors.into_iter().for_each(|[why, click]| args.error_as(why, click));
                 return;
             }
         }
-        self.patterns.check(args, &self.program);
+        self.patterns.check(args, &self.form.program());
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
-        let Classifier { program, span, splitter, .. } = self;
+        let Classifier { form, splitter, .. } = self;
+        let (program, span) = match form {
+            Form::Short { program, span } => (program, *span),
+            Form::Long(list) => {
+                return splitter
+                    .split_or_drop(cx, batch, Reason::NotMatched, |p| list.find(p.data()) as usize);
+            }
+        };
         if let Some(output) = program.constant() {
             return cx.push_or_drop(output as usize, batch, Reason::NotMatched);
         }
-        let span = *span;
         let long = |p: &Packet| p.len() >= span;
         // Mostly all packets of a batch go the way of the first.
         let path = batch.first().filter(|p| long(p)).and_then(|p| program.path(p.data()));
@@ -311,15 +362,15 @@ impl Element for Classifier {
 
 impl OwnHandlers for Classifier {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name == "program" { Ok(self.program.text()) } else { self.patterns.read(name) }
+        if name == "program" { Ok(self.form.program().text()) } else { self.patterns.read(name) }
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         let patterns = self.patterns.with(name, value)?;
-        let program = compile(&patterns).map_err(|errors| {
+        let form = compile(&patterns).map_err(|errors| {
             HandlerError::failed(errors.into_iter().map(|[why, _]| why).collect::<Vec<_>>().join("; "))
         })?;
-        self.set_program(program);
+        self.form = form;
         self.patterns = Patterns(patterns);
         Ok(())
     }
@@ -400,6 +451,29 @@ mod tests {
         assert_eq!(run.read("e.pattern0"), "0/62");
         assert!(run.read("e.program").starts_with(" 0   0/62000000%ff000000  yes->[0]  no->[1]"));
         assert!(run.write("e.pattern0", "x").is_err() && run.write("e.pattern2", "-").is_err());
+    }
+
+    #[test]
+    fn long_lists_go_where_short_ones_do() {
+        // Types of Ethernet by the last digits, one clause that must not hold, one of other bits, and all others.
+        let types: Vec<String> = (1..40).map(|n| format!("12/08{n:02}")).collect();
+        let list = format!("12/0805 !0/ff, 6/02%fe, {}, -", types.join(", "));
+        let frame = |first: u8, other: u8, kind: u8| {
+            [&[first, 0, 0, 0, 0, 0, other, 0, 0, 0, 0, 0, 8, kind][..], &[0; 46]].concat()
+        };
+        let packets =
+            [frame(0, 0, 5), frame(255, 0, 5), frame(0, 3, 9), frame(0, 0, 0x39), frame(0, 0, 0x40)];
+        let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).chain([&[8; 5][..]]).collect();
+        for burst in [1, 32] {
+            let rig = Rig::new(&format!("Classifier({list})")).outputs(42);
+            let mut run = rig.burst(burst).inputs(&packets).run();
+            let count = |n: usize| run.bytes(&format!("o{n}")).len();
+            // Output 2 is of the first type, so 6 is of type 05.
+            let counts = [count(0), count(1), count(6), count(40), count(41)];
+            assert_eq!(counts, [1, 1, 1, 1, 2]);
+            run.write("e.pattern0", "12/0840").unwrap();
+            assert!(run.read("e.program").contains("08400000"));
+        }
     }
 
     #[test]

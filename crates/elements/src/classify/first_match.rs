@@ -5,6 +5,7 @@
 //! the time does not grow with the list.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use element::program::{HeaderCheck, Headers, ROWS, Rows, Sort};
 use element::{Cx, Reason};
@@ -12,6 +13,7 @@ use packet::{Batch, Packet};
 use tables::rules::{HAS_PORT, Key, LATER_FRAGMENT, NONE, Rules};
 
 use super::enclose::{Box4, HEADER_LEN, enclose, unknown};
+use super::pool::{Listed, Pool};
 use super::program::{Expr, Input, NOWHERE, Program, one_by_one};
 use crate::tools::Splitter;
 
@@ -24,15 +26,30 @@ const BOXES_MAX: usize = 1 << 20;
 /// A pattern, and the output for packets that match; [`NOWHERE`] drops them.
 pub(super) type Pattern = (Expr, u32);
 
+/// Long lists, which instances of all workers share.
+static LISTS: Pool<List> = Pool::new();
+
 /// Which packets go where.
 #[derive(Default)]
 pub(super) struct FirstMatch {
-    patterns: Vec<Pattern>,
-    form: Form,
+    list: Arc<List>,
     splitter: Splitter,
     /// Of the batch at hand.
     keys: Vec<Key<2>>,
     outputs: Vec<u32>,
+}
+
+/// Patterns and what finds them.
+#[derive(Default)]
+struct List {
+    patterns: Vec<Pattern>,
+    form: Form,
+}
+
+impl Listed for List {
+    fn patterns(&self) -> &[Pattern] {
+        &self.patterns
+    }
 }
 
 enum Form {
@@ -48,26 +65,30 @@ impl Default for Form {
 
 impl FirstMatch {
     pub(super) fn new(patterns: Vec<Pattern>) -> FirstMatch {
-        let form = if patterns.len() < LONG {
-            Form::Short(Program::new(&patterns))
-        } else {
-            Form::Long(Rules::new(&boxes(&patterns)))
+        let long = |patterns: Vec<Pattern>| {
+            let form = Form::Long(Rules::new(&boxes(&patterns)));
+            Some(List { patterns, form })
         };
-        FirstMatch { patterns, form, ..FirstMatch::default() }
+        let list = if patterns.len() < LONG {
+            Arc::new(List { form: Form::Short(Program::new(&patterns)), patterns })
+        } else {
+            LISTS.share(patterns, long).unwrap_or_default()
+        };
+        FirstMatch { list, ..FirstMatch::default() }
     }
 
     /// The patterns as one program.
     pub(super) fn program(&self) -> Cow<'_, Program> {
-        match &self.form {
+        match &self.list.form {
             Form::Short(program) => Cow::Borrowed(program),
-            Form::Long(_) => Cow::Owned(Program::new(&self.patterns)),
+            Form::Long(_) => Cow::Owned(Program::new(&self.list.patterns)),
         }
     }
 
     /// Sends packets on their ways.
     #[inline]
     pub(super) fn send(&mut self, cx: &mut Cx<'_>, batch: Batch, reason: Reason) {
-        let rules = match &self.form {
+        let rules = match &self.list.form {
             Form::Short(program) => {
                 if let Some(output) = program.constant() {
                     return cx.push_or_drop(output as usize, batch, reason);
@@ -80,7 +101,7 @@ impl FirstMatch {
         self.keys.clear();
         self.keys.extend(batch.iter().map(|p| key(&input(p)).unwrap_or_default()));
         self.outputs.resize(batch.len(), 0);
-        look_up(&self.patterns, rules, inputs, &self.keys, &mut self.outputs);
+        look_up(&self.list.patterns, rules, inputs, &self.keys, &mut self.outputs);
         let mut outputs = self.outputs.iter();
         // Each packet is asked about once, in order.
         self.splitter.split_or_drop(cx, batch, reason, |_| outputs.next().map_or(NOWHERE, |o| *o) as usize);
@@ -151,7 +172,7 @@ impl FirstMatch {
     /// The outputs of packets with headers, if the list is long.
     #[inline]
     fn look_up_rows(&self, headers: &Headers<'_>, rows: Rows) -> Option<Outputs> {
-        let Form::Long(rules) = &self.form else { return None };
+        let Form::Long(rules) = &self.list.form else { return None };
         let parts = |row| headers.parts4(row).map(|(link, network, transport)| [link, network, transport]);
         let mut keys = [Key::default(); ROWS];
         let mut end = 0;
@@ -161,7 +182,7 @@ impl FirstMatch {
         }
         let mut outputs = [NOWHERE; ROWS];
         let input = |row| parts(row).unwrap_or_default();
-        look_up(&self.patterns, rules, input, &keys[..end], &mut outputs[..end]);
+        look_up(&self.list.patterns, rules, input, &keys[..end], &mut outputs[..end]);
         Some(outputs)
     }
 
@@ -169,7 +190,7 @@ impl FirstMatch {
     #[inline]
     fn output(&self, headers: &Headers<'_>, row: usize, known: Option<&Outputs>) -> Option<usize> {
         let (link, network, transport) = headers.parts4(row)?;
-        Some(match (&self.form, known) {
+        Some(match (&self.list.form, known) {
             (Form::Short(program), _) => program.run(&[link, network, transport]),
             (Form::Long(_), known) => known.map_or(NOWHERE, |outputs| outputs[row % ROWS]),
         } as usize)
@@ -295,6 +316,18 @@ mod tests {
                 prop_assert_eq!(output, one_by_one(&patterns, input), "{:?} {:02x?}", texts, input);
             }
         }
+    }
+
+    #[test]
+    fn workers_share_long_lists() {
+        let list = |n: u16| {
+            let parse =
+                |port: u16| language::parse(&language::words(&format!("src port {port}")), &Names::default());
+            FirstMatch::new((0..n).map(|port| (parse(port).expect("a pattern"), u32::from(port))).collect())
+        };
+        let [one, other, short, brief] = [list(20), list(20), list(3), list(3)];
+        assert!(Arc::ptr_eq(&one.list, &other.list) && !Arc::ptr_eq(&one.list, &list(21).list));
+        assert!(!Arc::ptr_eq(&short.list, &brief.list));
     }
 
     #[test]

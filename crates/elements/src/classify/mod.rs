@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements that send packets to one of several outputs by what stands in them.
 
+mod byte_match;
 mod classifier;
 mod enclose;
 mod first_match;
 mod ip_classifier;
 mod ip_filter;
 pub mod language;
+mod pool;
 mod primitive;
 pub mod program;
 pub(crate) mod vocabulary;

@@ -62,23 +62,26 @@ impl Test {
     }
 
     /// Bytes of the word that must be there.
-    fn need(self) -> usize {
+    pub(super) fn need(self) -> usize {
         4 - (self.mask.trailing_zeros() as usize).min(32) / 8
     }
 
     /// The test on a packet.
     #[inline]
     pub fn holds(&self, input: &Input<'_>) -> bool {
-        let bytes = input[self.base as usize];
-        let at = usize::from(self.offset);
-        let word = match bytes.get(at..).and_then(<[u8]>::first_chunk) {
-            Some(chunk) => u32::from_be_bytes(*chunk),
-            None => match partial(bytes, at, self.need()) {
-                Some(word) => word,
-                None => return false,
-            },
+        let Some(word) = Test::word(input[self.base as usize], usize::from(self.offset), self.need()) else {
+            return false;
         };
         (word & self.mask).wrapping_sub(self.low) <= self.high - self.low
+    }
+
+    /// The big-endian word at a place, if so many bytes of it are there.
+    #[inline]
+    pub(super) fn word(bytes: &[u8], at: usize, need: usize) -> Option<u32> {
+        match bytes.get(at..).and_then(<[u8]>::first_chunk) {
+            Some(chunk) => Some(u32::from_be_bytes(*chunk)),
+            None => partial(bytes, at, need),
+        }
     }
 
     /// What `self` having come out as `result` says about `other`.
@@ -117,7 +120,7 @@ fn partial(bytes: &[u8], at: usize, need: usize) -> Option<u32> {
 }
 
 /// A pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expr {
     /// Always, or never.
     Const(bool),
