@@ -25,6 +25,7 @@ pub mod mac;
 pub mod nat;
 pub mod rules;
 pub mod scaling;
+pub mod sets;
 pub mod start;
 
 pub use error::Error;

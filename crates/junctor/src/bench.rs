@@ -6,7 +6,7 @@ mod nat;
 mod parts;
 mod routers;
 
-use ::bench::{Failure, Findings, bridge, feed, fib, handoff, icc, ipsec, locks, mac, rules};
+use ::bench::{Failure, Findings, bridge, feed, fib, handoff, icc, ipsec, locks, mac, rules, sets};
 use clap::Subcommand;
 
 use crate::outcome;
@@ -33,6 +33,7 @@ enum What {
     Mac(parts::Mac),
     Nat(nat::Nat),
     Rules(parts::Rules),
+    Sets(parts::Sets),
     Start(routers::Start),
 }
 
@@ -52,6 +53,7 @@ pub(crate) fn main(args: Args) -> u8 {
         What::Mac(args) => measured("bench mac", args.json, args, mac::measure),
         What::Nat(args) => args.run(),
         What::Rules(args) => measured("bench rules", args.json, args, rules::measure),
+        What::Sets(args) => measured("bench sets", args.json, args, sets::measure),
         What::Start(args) => args.run(),
     }
 }

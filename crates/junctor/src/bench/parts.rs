@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use bench::{bridge, fib, handoff, icc, locks, mac, rules};
+use bench::{bridge, fib, handoff, icc, locks, mac, rules, sets};
 
 use crate::stands_for::stands_for;
 
@@ -361,6 +361,32 @@ impl From<Rules> for rules::Settings {
     fn from(args: Rules) -> rules::Settings {
         let shapes = args.shape.into_iter().map(rules::Shape::from).collect();
         rules::Settings { rules: args.rules, shapes, runs: args.runs, seed: args.seed }
+    }
+}
+
+/// Measure what named sets of a firewall cost: to make, to ask, and to change one entry at a time.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor bench sets
+  junctor bench sets --entries 1000000 --runs 15 --json")]
+pub(super) struct Sets {
+    /// Entries of each set.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1_000, 100_000, 1_000_000])]
+    entries: Vec<usize>,
+    /// Rounds.
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    runs: usize,
+    /// Where entries and numbers begin.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl From<Sets> for sets::Settings {
+    fn from(args: Sets) -> sets::Settings {
+        sets::Settings { entries: args.entries, runs: args.runs, seed: args.seed }
     }
 }
 
