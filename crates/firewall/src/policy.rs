@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use lang::Span;
 use rulefile::Addresses;
 
-use crate::set::{Entry, Kind, View};
+use crate::set::{Kind, Timed, View};
 
 /// Zones that a file may name, besides [`SELF`].
 pub const ZONES_MAX: usize = 250;
@@ -58,7 +58,7 @@ pub struct Set {
     /// Whether the file says so; else the first entry does.
     pub is_typed: bool,
     /// What is in it at the beginning, each for ever or for a time in nanoseconds.
-    pub entries: Vec<(Entry, Option<u64>)>,
+    pub entries: Vec<Timed>,
     /// Where it is declared.
     pub span: Span,
 }

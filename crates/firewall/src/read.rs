@@ -13,7 +13,7 @@ use lang::{Diagnostic, SourceMap, Span, suggest};
 use rulefile::{AddressRange, Faults, Line, Word, bounded, lines, names, time_ns};
 
 use crate::policy::{Action, Algs, Answer, Policy, PortRange, Set, Timeouts, ZONES_MAX, Zone};
-use crate::set::{self, ENTRIES_MAX, Entry, Kind};
+use crate::set::{self, ENTRIES_MAX, Entry, Kind, Timed};
 
 /// Rules at most.
 const RULES_MAX: usize = 1 << 20;
@@ -158,54 +158,70 @@ impl Reader<'_> {
         if named.is_some() {
             words.next();
         }
-        let mut found: Vec<(String, Option<String>, Span)> = Vec::new();
+        let (mut kind, mut entries) = (named, Vec::new());
         while let Some(word) = words.next() {
             if word.text == "file" && !word.is_quoted {
                 let Some(path) = words.next() else {
                     self.wrong(word.span, "'file' needs a path", "write `set NAME file PATH`");
                     continue;
                 };
-                match bounded(&self.directory.join(&path.text)) {
-                    Ok(text) => {
-                        let all = members_of(&text);
-                        found.extend(all.map(|m| (m.text.to_owned(), m.time.map(str::to_owned), path.span)));
-                    }
-                    Err(why) => {
-                        self.wrong(path.span, why, "the path starts at the directory of the rule file");
-                    }
-                }
+                self.file(path, &mut kind, &mut entries);
             } else {
-                found.extend(word.parts().map(|part| (part.text, None, part.span)));
+                for part in word.parts() {
+                    let member = Member { text: &part.text, time: None, line: 0 };
+                    entries.extend(self.member(member, &mut kind, part.span));
+                }
             }
-            if found.len() > ENTRIES_MAX {
+            if entries.len() > ENTRIES_MAX {
                 let message = format!("set '{}' has more than {ENTRIES_MAX} members", name.text);
                 return self.wrong(name.span, message, "leave some out");
             }
         }
-        // The first member says of which kind all are, unless the file does.
-        let has_ports = found.first().is_some_and(|(text, ..)| set::ports(text).is_some());
-        let kind = named.unwrap_or(if has_ports { Kind::Ports } else { Kind::Addresses });
-        let mut entries = Vec::with_capacity(found.len());
-        for (text, time, span) in found {
-            let entry = match kind {
-                Kind::Ports => self.port_range(&text, span).map(Entry::Ports),
-                Kind::Addresses => self.address_range(&text, span).map(Entry::Addresses),
-            };
-            let ends = time.is_some();
-            let time_ns = time.as_deref().and_then(time_ns);
-            if ends && time_ns.is_none() {
-                let message = format!("'{}' is not a time", time.unwrap_or_default());
-                self.wrong(span, message, "write for example `10.0.0.1 for 1h`");
+        let kind = kind.unwrap_or(Kind::Addresses);
+        let (name, span) = (name.text.clone(), name.span);
+        policy.sets.push(Set { name, kind, is_typed: named.is_some(), entries, span });
+    }
+
+    /// Reads the members of a set that a file lists.
+    fn file(&mut self, path: &Word, kind: &mut Option<Kind>, entries: &mut Vec<Timed>) {
+        let text = match bounded(&self.directory.join(&path.text)) {
+            Ok(text) => text,
+            Err(why) => {
+                return self.wrong(path.span, why, "the path starts at the directory of the rule file");
             }
-            entries.extend(entry.map(|entry| (entry, time_ns)));
+        };
+        for member in members_of(&text) {
+            let before = self.faults.errors();
+            entries.extend(self.member(member, kind, path.span));
+            if self.faults.are_too_many() || entries.len() > ENTRIES_MAX {
+                return;
+            }
+            if self.faults.errors() > before {
+                self.faults.note(None, format!("in line {} of '{}'", member.line, path.text));
+            }
         }
-        policy.sets.push(Set {
-            name: name.text.clone(),
-            kind,
-            is_typed: named.is_some(),
-            entries,
-            span: name.span,
-        });
+    }
+
+    /// Reads a member of a set. The first one says of which kind all are, unless the file does.
+    fn member(
+        &mut self,
+        Member { text, time, .. }: Member<'_>,
+        kind: &mut Option<Kind>,
+        span: Span,
+    ) -> Option<Timed> {
+        let is_port = || set::ports(text).is_some();
+        let entry = match *kind.get_or_insert_with(|| if is_port() { Kind::Ports } else { Kind::Addresses }) {
+            Kind::Ports => self.port_range(text, span).map(Entry::Ports),
+            Kind::Addresses => self.address_range(text, span).map(Entry::Addresses),
+        };
+        let time_ns = match time.map(|time| (time, time_ns(time))) {
+            Some((time, None)) => {
+                self.wrong(span, format!("'{time}' is not a time"), "write for example `10.0.0.1 for 1h`");
+                None
+            }
+            time => time.and_then(|(_, ns)| ns),
+        };
+        Some((entry?, time_ns))
     }
 
     fn address_range(&mut self, text: &str, span: Span) -> Option<AddressRange> {
@@ -350,7 +366,7 @@ pub fn members_of(text: &str) -> impl Iterator<Item = Member<'_>> {
 ///
 /// # Errors
 /// The file cannot be read, or has too many members, or one that is none: the first one is named.
-pub fn members(path: &Path, kind: Kind) -> Result<Vec<(Entry, Option<u64>)>, String> {
+pub fn members(path: &Path, kind: Kind) -> Result<Vec<Timed>, String> {
     let text = bounded(path)?;
     let mut all = Vec::new();
     for Member { text, time, line } in members_of(&text) {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::compile::Compiled;
 use crate::firewall::{Cause, Connection, Decision, Verdict};
 use crate::policy::{Action, Facts, Policy, SELF};
-use crate::set::{Contents, ENTRIES_MAX, Entry, Kind, View};
+use crate::set::{Contents, ENTRIES_MAX, Kind, Timed, View};
 
 /// A policy that packets can be judged by.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Ruleset {
 struct Sets {
     contents: Vec<Contents>,
     /// The entries of sets in which some are for a time, until it is known when that begins.
-    waiting: Vec<(usize, Vec<(Entry, Option<u64>)>)>,
+    waiting: Vec<(usize, Vec<Timed>)>,
 }
 
 /// A set, for people.

@@ -47,6 +47,9 @@ pub enum Entry {
     Ports(PortRange),
 }
 
+/// An entry, for ever or for a time in nanoseconds.
+pub type Timed = (Entry, Option<u64>);
+
 impl Entry {
     /// Reads an entry of a set.
     ///
@@ -167,7 +170,7 @@ impl Contents {
     }
 
     /// Has these entries in place of those there were. Each is for ever or for a time in nanoseconds from `now_ns` on.
-    pub fn replace(&mut self, entries: &[(Entry, Option<u64>)], now_ns: u64) {
+    pub fn replace(&mut self, entries: &[Timed], now_ns: u64) {
         let end = |time: Option<u64>| time.map_or(FOREVER, |time| now_ns.saturating_add(time));
         let all = entries.iter().map(|(entry, time)| (*entry, end(*time)));
         match self {

@@ -3,6 +3,7 @@
 
 mod import;
 mod pcapng;
+mod sets;
 
 use std::path::PathBuf;
 
@@ -74,16 +75,29 @@ The packet is written as in 'junctor trace --packet'. The exit status is 0 if it
     #[command(after_help = "Examples:
   junctor firewall load                     the same file again
   junctor firewall load new.rules
-  junctor firewall load --revalidate        also end the connections that the new rules refuse")]
+  junctor firewall load --revalidate        also end the connections that the new rules refuse
+  junctor firewall load --keep-sets         sets keep what commands have put into them")]
     Load {
         /// The rule file, as the router finds it; without it, the one that the router began with.
         file: Option<PathBuf>,
         /// End the connections that the new rules would refuse. Without it they are only counted.
         #[arg(long)]
         revalidate: bool,
+        /// Sets that have the name and kind of an old one keep its entries. Without it, the file says what is in them.
+        #[arg(long)]
+        keep_sets: bool,
         #[command(flatten)]
         of: Of,
     },
+    /// Show the named sets of a running router's firewall.
+    #[command(after_help = "Examples:
+  junctor firewall sets
+  junctor firewall sets --json")]
+    Sets {
+        #[command(flatten)]
+        of: Of,
+    },
+    Set(sets::Args),
     /// Show what rules with 'log' have seen.
     ///
     /// The router keeps the last 1,024 events, and takes 1,000 in a second at most. With --pcapng, their packets are written, as they were before the firewall.
@@ -111,7 +125,12 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Test { file, from, to, json, packet } => test(file, [from, to], *json, &packet.join(" ")),
         What::Import(args) => import::main(args),
         What::Show { of } => done(show(of)),
-        What::Load { file, revalidate, of } => done(load(file.as_ref(), *revalidate, of)),
+        What::Load { file, revalidate, keep_sets, of } => {
+            let handler = if *keep_sets { "load_keeping_sets" } else { "load" };
+            done(load(handler, file.as_ref(), *revalidate, of))
+        }
+        What::Sets { of } => done(sets::all(of)),
+        What::Set(args) => done(sets::main(args)),
         What::Log { follow, pcapng: Some(file), of } => done(pcapng::write(file, *follow, of)),
         What::Log { follow, pcapng: None, of } => done(log(*follow, of)),
     }
@@ -219,14 +238,20 @@ fn number(refused: usize) -> String {
     if refused < 1000 { refused.to_string() } else { "1,000 or more".to_owned() }
 }
 
-fn load(file: Option<&PathBuf>, revalidate: bool, of: &Of) -> Result<u8, Failure> {
-    let (mut client, element) = of.connect("Firewall")?;
-    client.be_patient();
-    client.write(&format!("{element}.load"), &path_for_router(file))?;
+/// How many connections the rules would refuse now, a thousand at most; with `end` these connections end.
+fn against(client: &mut Client, element: &str, end: bool) -> Result<usize, Failure> {
     let refused = client.read(&format!("{element}.refused"))?.lines().count();
-    if revalidate && refused > 0 {
+    if end && refused > 0 {
         client.write(&format!("{element}.end"), "refused")?;
     }
+    Ok(refused)
+}
+
+fn load(handler: &str, file: Option<&PathBuf>, revalidate: bool, of: &Of) -> Result<u8, Failure> {
+    let (mut client, element) = of.connect("Firewall")?;
+    client.be_patient();
+    client.write(&format!("{element}.{handler}"), &path_for_router(file))?;
+    let refused = against(&mut client, &element, revalidate)?;
     if of.json {
         outln!("{}", json!({ "element": element, "refused": refused, "ended": revalidate && refused > 0 }));
     } else {

@@ -20,6 +20,7 @@ mod faults;
 mod line;
 pub mod names;
 
+use std::io::Read as _;
 use std::path::Path;
 
 pub use addresses::{AddressRange, Addresses};
@@ -29,7 +30,10 @@ pub use line::{Line, Rest, Word, lines};
 /// Bytes of a rule file, and of a file with members of a set, at most.
 pub const FILE_MAX: u64 = 64 << 20;
 
-/// A file's text, if it has no more than [`FILE_MAX`] bytes.
+/// What a file compressed by gzip begins with (RFC 1952, 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// A file's text, decompressed if gzip has compressed it, if it has no more than [`FILE_MAX`] bytes.
 ///
 /// # Errors
 /// It cannot be read, or is too long.
@@ -39,7 +43,16 @@ pub fn bounded(path: &Path) -> Result<String, String> {
     if length > FILE_MAX {
         return Err(said(&format_args!("it has {length} bytes, more than {FILE_MAX}")));
     }
-    let bytes = std::fs::read(path).map_err(|e| said(&e))?;
+    let mut bytes = std::fs::read(path).map_err(|e| said(&e))?;
+    if bytes.starts_with(&GZIP) {
+        let mut text = Vec::new();
+        let mut whole = flate2::read::MultiGzDecoder::new(&bytes[..]).take(FILE_MAX + 1);
+        whole.read_to_end(&mut text).map_err(|e| said(&e))?;
+        if text.len() as u64 > FILE_MAX {
+            return Err(said(&format_args!("decompressed it has more than {FILE_MAX} bytes")));
+        }
+        bytes = text;
+    }
     String::from_utf8(bytes).map_err(|e| said(&e.utf8_error()))
 }
 
@@ -57,4 +70,29 @@ pub fn time_ns(text: &str) -> Option<u64> {
     };
     let time = number * unit;
     (1e6..=86_400e9 * 365.0).contains(&time).then_some(time as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn compressed_files_are_read_up_to_a_length() {
+        let path = std::env::temp_dir().join(format!("junctor-rulefile-{}.gz", std::process::id()));
+        let check = |text: &[u8], cut: usize| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(text).unwrap();
+            let bytes = encoder.finish().unwrap();
+            std::fs::write(&path, &bytes[..bytes.len() - cut]).unwrap();
+            bounded(&path)
+        };
+        let found = check(b"10.0.0.1\n", 0);
+        let cut = check(b"10.0.0.1\n", 4);
+        let long = check(&vec![b'#'; FILE_MAX as usize + 1], 0);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(found.as_deref(), Ok("10.0.0.1\n"));
+        assert!(cut.is_err() && long.unwrap_err().contains("decompressed it has more than"), "{cut:?}");
+    }
 }

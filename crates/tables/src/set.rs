@@ -22,7 +22,7 @@
 //! # Changes
 //!
 //! [`Segments`] never change. A change of an entry makes new ones, which share all chunks but those that the entry touches. It copies the list of chunks:
-//! some 10 microseconds with a million entries, and none of it while a look-up waits. Whoever looks up gets the new segments by one exchange of a pointer.
+//! some 10 microseconds with a million entries, and none of it while a look-up waits. Look-ups get the new segments by one exchange of a pointer.
 //!
 //! # Size and trade-offs
 //!

@@ -73,6 +73,135 @@ pub fn rules_json(rules: &[Rule]) -> Vec<Value> {
     rules.iter().map(one).collect()
 }
 
+/// A named set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// Its name.
+    pub name: String,
+    /// `addresses` or `ports`.
+    pub kind: String,
+    /// How many entries it has.
+    pub entries: u64,
+    /// How many of them end.
+    pub ending: u64,
+    /// Bytes that look-ups go through.
+    pub bytes: u64,
+}
+
+fn set(line: &str) -> Option<Set> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let &[name, kind, entries, ending, bytes] = &words[..] else { return None };
+    let number = |text: &str| text.parse::<u64>().ok();
+    let (name, kind) = (name.to_owned(), kind.to_owned());
+    Some(Set { name, kind, entries: number(entries)?, ending: number(ending)?, bytes: number(bytes)? })
+}
+
+/// All sets.
+///
+/// # Errors
+/// The router, or an answer that is not understood.
+pub fn sets(client: &mut Client, element: &str) -> Result<Vec<Set>, Failure> {
+    let text = client.read(&format!("{element}.sets"))?;
+    text.lines().map(|line| set(line).ok_or_else(|| not_understood(line))).collect()
+}
+
+/// Sets as a table.
+pub fn sets_text(sets: &[Set]) -> String {
+    let mut text = format!("{:>9} {:>9} {:>12}  {:<9} set\n", "entries", "with end", "bytes", "kind");
+    for Set { name, kind, entries, ending, bytes } in sets {
+        let _ = writeln!(text, "{entries:>9} {ending:>9} {bytes:>12}  {kind:<9} {name}");
+    }
+    text
+}
+
+/// Sets for programs.
+pub fn sets_json(sets: &[Set]) -> Vec<Value> {
+    let one = |set: &Set| {
+        json!({
+            "name": set.name, "kind": set.kind, "entries": set.entries, "ending": set.ending, "bytes": set.bytes,
+        })
+    };
+    sets.iter().map(one).collect()
+}
+
+/// An entry of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its text.
+    pub text: String,
+    /// Seconds until it ends; none if it does not.
+    pub ends_s: Option<u64>,
+}
+
+impl Entry {
+    /// Its line in a file of members.
+    pub fn line(&self) -> String {
+        self.ends_s.map_or_else(|| self.text.clone(), |time| format!("{} for {time}s", self.text))
+    }
+
+    /// It for programs.
+    pub fn json(&self) -> Value {
+        json!({ "entry": self.text, "ends_s": self.ends_s })
+    }
+}
+
+fn entry(line: &str) -> Option<Entry> {
+    let (text, end) = line.split_once(' ')?;
+    let ends_s = if end == "-" { None } else { Some(end.parse().ok()?) };
+    Some(Entry { text: text.to_owned(), ends_s })
+}
+
+/// All entries of a set, some at a time, in ascending order. The set may change meanwhile.
+///
+/// # Errors
+/// The router, an answer that is not understood, or what `take` says.
+pub fn entries(
+    client: &mut Client,
+    element: &str,
+    set: &str,
+    mut take: impl FnMut(Vec<Entry>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut behind = String::new();
+    loop {
+        let text = ask(client, &format!("{element}.set"), &format!("{set} {behind}"))?;
+        let (next, lines) = text.split_once('\n').ok_or_else(|| not_understood(&text))?;
+        let some: Result<Vec<Entry>, Failure> =
+            lines.lines().map(|line| entry(line).ok_or_else(|| not_understood(line))).collect();
+        take(some?)?;
+        if next == "-" || next == behind {
+            return Ok(());
+        }
+        behind = next.to_owned();
+    }
+}
+
+/// The entries of a set that hold an address or a port.
+///
+/// # Errors
+/// The router, or an answer that is not understood.
+pub fn holding(client: &mut Client, element: &str, set: &str, what: &str) -> Result<Vec<Entry>, Failure> {
+    let text = ask(client, &format!("{element}.set_test"), &format!("{set} {what}"))?;
+    text.lines().map(|line| entry(line).ok_or_else(|| not_understood(line))).collect()
+}
+
+/// Changes a set by a handler. Returns how many entries there were before, and how many there are now.
+///
+/// # Errors
+/// The router, or an answer that is not understood.
+pub fn change_set(
+    client: &mut Client,
+    element: &str,
+    handler: &str,
+    (set, value): (&str, &str),
+) -> Result<[u64; 2], Failure> {
+    let count = |client: &mut Client| -> Result<u64, Failure> {
+        Ok(sets(client, element)?.iter().find(|other| other.name == set).map_or(0, |set| set.entries))
+    };
+    let before = count(client)?;
+    client.write(&format!("{element}.{handler}"), &format!("{set} {value}"))?;
+    Ok([before, count(client)?])
+}
+
 fn event(line: &str) -> Option<Value> {
     let mut words = line.splitn(11, ' ');
     let mut next = || words.next();
@@ -236,6 +365,20 @@ mod tests {
         );
         assert!(rule("").is_none() && event("1 2 3").is_none());
     }
+
+    #[test]
+    fn sets_are_understood() {
+        let found = set("blocked addresses 1000000 3 9000000").unwrap();
+        assert_eq!((found.entries, found.ending, &*found.kind), (1_000_000, 3, "addresses"));
+        assert!(sets_text(&[found]).ends_with("1000000         3      9000000  addresses blocked\n"));
+        let lines = ["10.0.0.0/8 -", "80-90 7"].map(|line| entry(line).unwrap().line());
+        assert_eq!(lines, ["10.0.0.0/8", "80-90 for 7s"]);
+        for wrong in ["", "10.0.0.0/8", "10.0.0.0/8 soon"] {
+            assert_eq!(entry(wrong), None, "{wrong}");
+        }
+        assert!(set("a addresses 1 2").is_none() && set("a addresses x 2 3").is_none());
+    }
+
     #[test]
     fn logged_packets_are_understood() {
         for (line, said) in [

@@ -74,8 +74,7 @@
 //!   the seconds until it ends, or `-`.
 //! * `set_test` read, with `NAME VALUE` as parameter: the entries that hold an address, a port, or all of a range; the same lines.
 //! * `set_add` write: `NAME ENTRY ... [for TIME]`. Those that are there get the new end. `set_remove` write: `NAME ENTRY ...`; if one is not there, nothing changes.
-//!   `set_load` write: `NAME PATH`, the entries of a file in place of those there are. `set_flush` write: `NAME`, without entries. These four answer with two numbers: entries that changed, or that there were
-//!   before, and how many there are now.
+//!   `set_load` write: `NAME PATH`, the entries of a file in place of those there are. `set_flush` write: `NAME`, without entries.
 //! * `end` write: ends connections: `all`, `refused`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL SOURCE PORT DESTINATION PORT`.
 //!
 //! ```click
@@ -471,7 +470,7 @@ impl LongHandlers for Gate {
             "set_flush" => sets::flush,
             _ => return None,
         };
-        Some(Box::new(move || change(&judge, &value, now).map(Some)))
+        Some(Box::new(move || change(&judge, &value, now).map(|()| None)))
     }
 }
 

@@ -78,28 +78,22 @@ pub(super) fn test(judge: &SharedJudge, value: &str, now: Nanos) -> Result<Strin
     Ok(found.into_iter().filter(|(_, end)| now < *end).map(|entry| line(entry, now)).collect())
 }
 
-/// Changes a set, and puts what it holds in place at once. Returns what `change` does, and how many entries there are now.
+/// Changes a set, and puts what it holds in place at once. Returns what `change` returns.
 fn change<R>(
     judge: &SharedJudge,
     ruleset: &Arc<Ruleset>,
     (set, more): (usize, usize),
     now: Nanos,
     change: impl FnOnce(&mut Contents) -> R,
-) -> Result<(R, usize), HandlerError> {
+) -> Result<R, HandlerError> {
     let mut is_in_place = true;
-    let done = ruleset.change(
-        set,
-        now,
-        more,
-        |contents| (change(contents), contents.len()),
-        |view| {
-            let mut guard = lock(judge);
-            is_in_place = Arc::ptr_eq(guard.firewall.ruleset(), ruleset);
-            let old = guard.firewall.put_sets(ruleset, view);
-            drop(guard);
-            drop(old);
-        },
-    );
+    let done = ruleset.change(set, now, more, change, |view| {
+        let mut guard = lock(judge);
+        is_in_place = Arc::ptr_eq(guard.firewall.ruleset(), ruleset);
+        let old = guard.firewall.put_sets(ruleset, view);
+        drop(guard);
+        drop(old);
+    });
     match done {
         Ok(_) if !is_in_place => Err(failed("the rules were replaced meanwhile: say it again".into())),
         done => done.map_err(failed),
@@ -130,18 +124,16 @@ fn entries<'a>(
 }
 
 /// Adds entries: `NAME ENTRY ... [for TIME]`. Those that are there get the new end.
-pub(super) fn add(judge: &SharedJudge, value: &str, now: Nanos) -> Result<String, HandlerError> {
+pub(super) fn add(judge: &SharedJudge, value: &str, now: Nanos) -> Result<(), HandlerError> {
     let ruleset = rules(judge);
     let (set, kind, words) = named(&ruleset, value)?;
     let (all, time) = entries(kind, words)?;
     let end = time.map_or(FOREVER, |time| now.saturating_add(time));
-    let (done, now_there) =
-        change(judge, &ruleset, (set, all.len()), now, |set| set.change(&all, Some(end)))?;
-    Ok(format!("{done} {now_there}"))
+    change(judge, &ruleset, (set, all.len()), now, |set| set.change(&all, Some(end))).map(drop)
 }
 
 /// Removes entries: `NAME ENTRY ...`. If one is not there, nothing changes.
-pub(super) fn remove(judge: &SharedJudge, value: &str, now: Nanos) -> Result<String, HandlerError> {
+pub(super) fn remove(judge: &SharedJudge, value: &str, now: Nanos) -> Result<(), HandlerError> {
     let ruleset = rules(judge);
     let (set, kind, words) = named(&ruleset, value)?;
     let (all, time) = entries(kind, words)?;
@@ -155,10 +147,10 @@ pub(super) fn remove(judge: &SharedJudge, value: &str, now: Nanos) -> Result<Str
                 return Err(missing(*entry, &around));
             }
         }
-        Ok(contents.change(&all, None))
+        contents.change(&all, None);
+        Ok(())
     };
-    let (done, now_there) = change(judge, &ruleset, (set, 0), now, remove)?;
-    Ok(format!("{} {now_there}", done?))
+    change(judge, &ruleset, (set, 0), now, remove)?
 }
 
 /// That an entry is not there, and which larger ones are.
@@ -171,7 +163,7 @@ fn missing(entry: Entry, around: &[(Entry, u64)]) -> HandlerError {
 }
 
 /// Has the entries of a file in place of those there are: `NAME PATH`.
-pub(super) fn load(judge: &SharedJudge, value: &str, now: Nanos) -> Result<String, HandlerError> {
+pub(super) fn load(judge: &SharedJudge, value: &str, now: Nanos) -> Result<(), HandlerError> {
     let ruleset = rules(judge);
     let (name, path) = value.trim().split_once(char::is_whitespace).unwrap_or((value.trim(), ""));
     let (set, kind) = ruleset.set(name).map_err(failed)?;
@@ -179,16 +171,13 @@ pub(super) fn load(judge: &SharedJudge, value: &str, now: Nanos) -> Result<Strin
     let mut new = Contents::new(kind);
     new.replace(&found, now);
     drop(found);
-    let (old, now_there) =
-        change(judge, &ruleset, (set, 0), now, |contents| std::mem::replace(contents, new))?;
-    Ok(format!("{} {now_there}", old.len()))
+    change(judge, &ruleset, (set, 0), now, |contents| std::mem::replace(contents, new)).map(drop)
 }
 
 /// Removes all entries of a set: `NAME`.
-pub(super) fn flush(judge: &SharedJudge, value: &str, now: Nanos) -> Result<String, HandlerError> {
+pub(super) fn flush(judge: &SharedJudge, value: &str, now: Nanos) -> Result<(), HandlerError> {
     let ruleset = rules(judge);
     let (set, kind, _) = named(&ruleset, value)?;
     let empty = Contents::new(kind);
-    let (old, _) = change(judge, &ruleset, (set, 0), now, |contents| std::mem::replace(contents, empty))?;
-    Ok(format!("{} 0", old.len()))
+    change(judge, &ruleset, (set, 0), now, |contents| std::mem::replace(contents, empty)).map(drop)
 }

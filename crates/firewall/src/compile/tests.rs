@@ -153,7 +153,7 @@ fn set_change() -> impl Strategy<Value = (bool, &'static str, Option<Option<u64>
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..Default::default() })]
-    /// The same rules with the entries in the place of the names of sets say the same, whatever happens to the sets between packets.
+    /// The same rules with the entries in the place of the names of sets say the same, also when the sets change between packets.
     #[test]
     fn sets_that_change_are_as_if_they_were_written_out(
         rules in prop::collection::vec(rule(), 1..12),

@@ -199,3 +199,17 @@ fn members_of_sets_may_come_from_files() {
     let want = [("192.0.2.0/24", None), ("2001:db8::1", Some(90_000_000_000)), ("10.0.0.1", None)];
     assert_eq!(texts, want.map(|(text, time)| (text.to_owned(), time)));
 }
+
+#[test]
+fn mistakes_in_lists_name_their_line() {
+    let directory = std::env::temp_dir().join(format!("junctor-firewall-lines-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let bad = "nobody\n".repeat(200);
+    std::fs::write(directory.join("list"), format!("10.0.0.1\n\n10.0.0.2 for ever\n{bad}")).unwrap();
+    let found = read("test", "set some file list", &directory).diagnostics;
+    std::fs::remove_dir_all(&directory).unwrap();
+    let first = |n: usize| (found[n].message.as_str(), found[n].notes[0].1.as_str());
+    assert_eq!(first(0), ("'ever' is not a time", "in line 3 of 'list'"));
+    assert_eq!(first(1), ("'nobody' is not an IP address", "in line 4 of 'list'"));
+    assert!(found.len() == 100 && found[99].notes.len() <= 1);
+}

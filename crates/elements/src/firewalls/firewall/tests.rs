@@ -277,3 +277,112 @@ fn every_drop_has_its_reason() {
     assert_eq!(found, [(Reason::BadLength, 1), (Reason::RateExceeded, 10)]);
     assert_eq!(run.out("o7").len(), 1000);
 }
+
+#[test]
+fn sets_change_while_the_rules_stay() {
+    let files = Temp::new();
+    let rules = "zone inside eth1\nzone outside eth0\nset blocked addresses\nset web 80\n\
+        drop src @blocked\naccept from inside tcp port @web stateless\n";
+    let run = Rig::text(&text(&files.file("rules", rules))).ready();
+    let to = |host: &str, port: u16| {
+        let family =
+            if host.contains(':') { ("ip6", "i4", "2001:db8::1") } else { ("ip", "i1", "192.0.2.1") };
+        (family.1, packet(2, &format!("{} {host} to {} / tcp 1000 to {port} flags S", family.0, family.2)))
+    };
+    // Whether packets pass.
+    let passes = |run: Run, host: &str, port: u16| {
+        let (input, packet) = to(host, port);
+        run.give(input, vec![packet]);
+        let run = run.again();
+        let sent = run.out("o1").len() + run.out("o4").len();
+        (run, sent == 1)
+    };
+    let check = |mut run: Run, want: &[(&str, u16, bool)]| {
+        for (host, port, passed) in want {
+            let (next, found) = passes(run, host, *port);
+            assert_eq!(found, *passed, "{host} {port}");
+            run = next;
+        }
+        run
+    };
+    let (four, six) = ("10.0.1.2", "2001:db8::2");
+    let mut run = check(run, &[(four, 80, true), (six, 80, true), (four, 443, false)]);
+    run.write("fw.set_add", "blocked 10.0.1.0/24,10.0.1.2 2001:db8::2-2001:db8::7").unwrap();
+    run.write("fw.set_add", "web 443 8000-8080 for 1h").unwrap();
+    let mut run = check(
+        run,
+        &[(four, 80, false), (six, 80, false), ("10.0.2.2", 443, true), ("10.0.2.2", 8081, false)],
+    );
+    assert_eq!(
+        run.read("fw.sets").lines().map(|l| l.rsplit_once(' ').unwrap().0).collect::<Vec<_>>(),
+        ["blocked addresses 3 0", "web ports 3 2"]
+    );
+    assert_eq!(
+        run.read_with("fw.set", "blocked"),
+        "-\n10.0.1.0/24 -\n10.0.1.2 -\n2001:db8::2-2001:db8::7 -\n"
+    );
+    assert_eq!(run.read_with("fw.set", "blocked 10.0.1.2"), "-\n2001:db8::2-2001:db8::7 -\n");
+    assert!(run.read_with("fw.set_test", "web 8000-8001").starts_with("8000-8080 3"));
+    assert_eq!(run.read_with("fw.set_test", "blocked 10.0.1.2"), "10.0.1.0/24 -\n10.0.1.2 -\n");
+    // One entry goes, another one still holds the address.
+    run.write("fw.set_remove", "blocked 10.0.1.2").unwrap();
+    let mut run = check(run, &[(four, 80, false)]);
+    run.write("fw.set_remove", "blocked 10.0.1.0/24").unwrap();
+    let mut run = check(run, &[(four, 80, true), (six, 80, false)]);
+    for (handler, value, said) in [
+        ("set_add", "", "name a set; 'sets' lists them"),
+        ("set_add", "blokked 10.0.0.1", "there is no set 'blokked'; the rules have blocked, web"),
+        ("set_add", "blocked", "name some addresses"),
+        ("set_add", "blocked 80", "'80' is not an IP address"),
+        ("set_add", "web 80 for", "'for' needs a time at the end, such as 30s, 5m or 2h"),
+        ("set_add", "web 80 for 1h 81", "'for' needs a time at the end, such as 30s, 5m or 2h"),
+        ("set_remove", "web 80 for 1h", "'for' is for entries that are added"),
+        (
+            "set_remove",
+            "web 80 8001",
+            "'8001' is no entry of the set: nothing is removed; it is held by 8000-8080",
+        ),
+        (
+            "set_load",
+            "web /nowhere/at/all",
+            "cannot read '/nowhere/at/all': No such file or directory (os error 2)",
+        ),
+        ("set_flush", "nobody", "there is no set 'nobody'; the rules have blocked, web"),
+    ] {
+        let found = run.write(&format!("fw.{handler}"), value).unwrap_err().to_string();
+        assert!(found.ends_with(said), "{handler} {value}: {found}");
+    }
+    let list = files.file("list", "10.0.1.2 # a host\n2001:db8::/32 for 2m\n");
+    run.write("fw.set_load", &format!("blocked {list}")).unwrap();
+    let mut run = check(run, &[(four, 80, false), (six, 80, false), ("10.0.1.3", 80, true)]);
+    // Rules that are loaded keep sets if they should.
+    run.write("fw.load_keeping_sets", "").unwrap();
+    let mut run = check(run, &[(four, 80, false), ("10.0.2.2", 443, true)]);
+    run.write("fw.set_flush", "blocked").unwrap();
+    let mut run = check(run, &[(four, 80, true)]);
+    run.write("fw.set_add", "blocked 10.0.1.2").unwrap();
+    run.write("fw.load", "").unwrap();
+    check(run, &[(four, 80, true), ("10.0.2.2", 443, false)]);
+}
+
+#[test]
+fn long_sets_are_listed_some_at_a_time() {
+    let files = Temp::new();
+    let rules = "zone inside eth1\nzone outside eth0\nset blocked file list\ndrop src @blocked\n";
+    let lines: String = (0..10_000u32).map(|n| format!("10.{}.{}.0/26\n", n >> 8, n & 255)).collect();
+    files.file("list", lines);
+    let mut run = Rig::text(&text(&files.file("rules", rules))).ready();
+    let (mut behind, mut found) = (String::new(), Vec::new());
+    loop {
+        let text = run.read_with("fw.set", &format!("blocked {behind}"));
+        let (next, lines) = text.split_once('\n').unwrap();
+        found.extend(lines.lines().map(str::to_owned));
+        if next == "-" {
+            break;
+        }
+        behind = next.to_owned();
+    }
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), 10_000);
+}
