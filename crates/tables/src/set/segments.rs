@@ -166,7 +166,7 @@ fn append<T: Point>(all: &mut Vec<Segment<T>>, segment: Segment<T>) {
 /// Segments with the latest ends of ranges that may overlap. They come in ascending order of their first numbers.
 pub(super) fn without_overlaps<T: Point>(ranges: impl Iterator<Item = Segment<T>>) -> Vec<Segment<T>> {
     let mut all = Vec::with_capacity(ranges.size_hint().0);
-    // Ranges that have begun, the one with the latest end on top; some of them are over.
+    // Ranges that have started, the one with the latest end on top. Some are over.
     let mut open: BinaryHeap<(u64, T)> = BinaryHeap::new();
     // What is before this has its segments.
     let mut at = None;
