@@ -3,6 +3,8 @@
 
 mod book;
 mod fragments;
+mod proxied;
+mod rates;
 mod related;
 mod room;
 mod watch;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, Index, Key};
 
 use crate::policy::{Action, Answer, Facts, ICMP, ICMP6, Policy, Rule, SELF};
+use crate::proxy::cookie::Cookies;
 use crate::ruleset::Ruleset;
 use crate::seen::{Part, Quoted, Seen, Unjudged};
 use crate::set::View;
@@ -22,6 +25,9 @@ use crate::track::{Fault, State, Tcp, Use, timeout};
 use book::Book;
 pub use book::Counts;
 use fragments::Fragments;
+use proxied::{Flood, Proxy};
+pub use proxied::{ProxyCounts, Steps, Translation};
+use rates::Rates;
 use related::Related;
 pub use related::{AnnouncedCounts, Parent, Service};
 use zones::Zones;
@@ -43,6 +49,8 @@ pub enum Verdict {
     Drop(Cause),
     /// It is dropped, and its sender gets this answer.
     Reject(Answer),
+    /// The firewall sends other packets in its place: see [`Firewall::steps`].
+    Answered,
 }
 
 /// Why a packet is dropped.
@@ -62,6 +70,8 @@ pub enum Cause {
     Full,
     /// Its source has as many connections as the rule allows.
     SourceLimit,
+    /// Its source begins more connections than the rule allows.
+    SourceRate,
 }
 
 /// What was decided on a packet.
@@ -75,6 +85,8 @@ pub struct Decision {
     pub is_known: bool,
     /// Whether a known connection has announced the one that it begins.
     pub is_related: bool,
+    /// Whether the firewall answers its client first: see [`Firewall::steps`].
+    pub is_proxied: bool,
     /// Whether it is to be logged.
     pub logs: bool,
 }
@@ -86,6 +98,7 @@ impl Decision {
             rule: None,
             is_known: false,
             is_related: false,
+            is_proxied: false,
             logs: false,
         }
     }
@@ -108,6 +121,8 @@ struct Entry {
     counts_source: bool,
     /// What announced it.
     parent: Option<Parent>,
+    /// If the firewall has answered its client.
+    proxy: Option<Proxy>,
     packets: [u32; 2],
     bytes: [u64; 2],
     began_s: u32,
@@ -297,6 +312,10 @@ pub struct Firewall {
     zones: Zones,
     fragments: Fragments,
     related: Related,
+    rates: Rates,
+    flood: Flood,
+    cookies: Cookies,
+    steps: Steps,
     seed: u64,
     /// What is no longer needed, and takes time to go.
     retired: Vec<Index>,
@@ -311,6 +330,10 @@ impl Firewall {
             zones: Zones::new(&ruleset.policy),
             fragments: Fragments::default(),
             related: Related::default(),
+            rates: Rates::new(seed),
+            flood: Flood::default(),
+            cookies: Cookies::new(seed),
+            steps: Steps::default(),
             four: Side::new(capacity, seed),
             six: Side::new(capacity, seed),
             sets: ruleset.view(),
@@ -360,7 +383,7 @@ impl Firewall {
     pub fn rehearse(&mut self, now_ns: u64, ip: &[u8], from: u8, to: u8) -> Decision {
         self.reap(now_ns, REAPED);
         let ahead = self.look(ip, from, to);
-        self.decide(now_ns, &ahead, true)
+        self.decide(now_ns, &ahead, ip, true)
     }
 
     /// Looks at packets that will be judged soon, so that their connections are in the cache by then.
@@ -403,7 +426,7 @@ impl Firewall {
 
     /// Decides on a packet that has been looked at. `ip` are its bytes.
     pub fn judge_ahead(&mut self, now_ns: u64, ahead: &Ahead, ip: &[u8]) -> Decision {
-        let decision = self.decide(now_ns, ahead, false);
+        let decision = self.decide(now_ns, ahead, ip, false);
         if decision.verdict == Verdict::Pass {
             self.watch(now_ns, ahead, ip);
         }
@@ -423,7 +446,8 @@ impl Firewall {
         }
     }
 
-    fn decide(&mut self, now_ns: u64, ahead: &Ahead, rehearses: bool) -> Decision {
+    fn decide(&mut self, now_ns: u64, ahead: &Ahead, ip: &[u8], rehearses: bool) -> Decision {
+        self.steps = Steps::default();
         let seen = match &ahead.seen {
             Ok(seen) => seen,
             Err(Unjudged::Malformed) => return Decision::dropped(Cause::Malformed),
@@ -435,8 +459,24 @@ impl Firewall {
         let (bound, present) = (self.bound(), self.len());
         let (free, is_over) = (bound.saturating_sub(present), present > bound);
         let (ruleset, sets, book, zones) = (&*self.ruleset, &self.sets, &mut self.book, &self.zones);
-        let related = &mut self.related;
-        let mut bench = Bench { ruleset, sets, book, zones, related, now_ns, free, is_over, rehearses };
+        let (related, flood, steps) = (&mut self.related, &mut self.flood, &mut self.steps);
+        let (rates, cookies) = (&mut self.rates, &self.cookies);
+        let mut bench = Bench {
+            ruleset,
+            sets,
+            book,
+            zones,
+            related,
+            rates,
+            flood,
+            cookies,
+            steps,
+            ip,
+            now_ns,
+            free,
+            is_over,
+            rehearses,
+        };
         let decision = match (&ahead.key, seen.facts.source.is_ipv4()) {
             (Prepared::Four(key), _) => bench.judge(&mut self.four, &mut self.six, seen, key),
             (Prepared::Six(key), _) => bench.judge(&mut self.six, &mut self.four, seen, key),
@@ -598,6 +638,12 @@ struct Bench<'a> {
     book: &'a mut Book,
     zones: &'a Zones,
     related: &'a mut Related,
+    rates: &'a mut Rates,
+    flood: &'a mut Flood,
+    cookies: &'a Cookies,
+    steps: &'a mut Steps,
+    /// The packet.
+    ip: &'a [u8],
     now_ns: u64,
     free: usize,
     /// Whether there are more than there may be: another one does not come, whoever goes.
@@ -648,6 +694,9 @@ impl Bench<'_> {
             // Its time is over, and nobody has looked yet.
             return Err(Fault::Anew);
         }
+        if table.get(id).is_some_and(|entry| entry.proxy.is_some()) {
+            return self.known_proxied(table, id, direction, seen);
+        }
         let mut copy = table.get(id).copied().filter(|_| self.rehearses);
         let Some(entry) = copy.as_mut().or_else(|| table.get_mut(id)) else { return Err(Fault::Flags) };
         let mut renews = true;
@@ -659,23 +708,41 @@ impl Bench<'_> {
             (Track::Other(state), _) if side == 1 => *state = State::Open,
             _ => {}
         }
+        let rule = self.book.rule(entry.slot);
+        self.settle(table, id, side, seen, renews);
+        Ok(Decision {
+            verdict: Verdict::Pass,
+            rule,
+            is_known: true,
+            is_related: false,
+            is_proxied: false,
+            logs: false,
+        })
+    }
+
+    /// Counts a packet of a connection, whose state is what it is after it.
+    fn settle<K: Addresses>(
+        &mut self,
+        table: &mut FlowTable<Entry, K>,
+        id: FlowId,
+        side: usize,
+        seen: &Seen,
+        renews: bool,
+    ) {
+        let Some(entry) = table.get_mut(id).filter(|_| !self.rehearses) else { return };
         entry.packets[side] = entry.packets[side].saturating_add(1);
         entry.bytes[side] += u64::from(seen.length);
-        let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, entry.track.state());
-        let rule = self.book.rule(entry.slot);
-        if entry.counts_source
-            && !self.rehearses
-            && matches!(entry.track.state(), State::Closed | State::Reset)
-        {
+        let state = entry.track.state();
+        let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, state);
+        if entry.counts_source && matches!(state, State::Closed | State::Reset) {
             // It is no connection of its source any more.
             entry.counts_source = false;
             let source = if side == 0 { seen.facts.source } else { seen.facts.destination };
             self.book.left(entry.slot, source);
         }
-        if renews && !self.rehearses {
+        if renews {
             table.set_expiry(id, self.now_ns + idle);
         }
-        Ok(Decision { verdict: Verdict::Pass, rule, is_known: true, is_related: false, logs: false })
     }
 
     /// An ICMP error passes with the connection of the packet that it is about.
@@ -688,20 +755,30 @@ impl Bench<'_> {
         };
         let entry = flow.value;
         let side = usize::from(hit.direction == Direction::Reply);
-        if let (Track::Tcp(tcp), Some(sequence)) = (&entry.track, quoted.sequence)
-            && !tcp.has_sent(side, sequence)
-        {
-            return Decision::dropped(Cause::Window);
+        let mut is_proxied = false;
+        if let (Track::Tcp(tcp), Some(sequence)) = (&entry.track, quoted.sequence) {
+            let known;
+            (known, is_proxied) = self.quoted(entry, side, sequence);
+            if !tcp.has_sent(side, known) {
+                return Decision::dropped(Cause::Window);
+            }
         }
         let rule = self.book.rule(entry.slot);
-        Decision { verdict: Verdict::Pass, rule, is_known: true, is_related: false, logs: false }
+        Decision { verdict: Verdict::Pass, rule, is_known: true, is_related: false, is_proxied, logs: false }
     }
 
     /// A packet that neither belongs to a connection nor begins one.
     fn alone(&mut self, seen: &Seen) -> Decision {
         let (rule, action, logs) = self.ask(seen);
         self.spend(rule, seen);
-        Decision { verdict: verdict(action), rule, is_known: false, is_related: false, logs }
+        Decision {
+            verdict: verdict(action),
+            rule,
+            is_known: false,
+            is_related: false,
+            is_proxied: false,
+            logs,
+        }
     }
 
     /// A rule has decided.
@@ -736,12 +813,12 @@ impl Bench<'_> {
             Part::Tcp(segment) => Some(Tcp::new(segment)),
             _ => None,
         };
-        let begins = !matches!(tcp, Some(Err(_))) && !matches!(seen.part, Part::Answer(..));
+        let mut begins = !matches!(tcp, Some(Err(_))) && !matches!(seen.part, Part::Answer(..));
         let track = match tcp {
             Some(Ok(tcp)) => Track::Tcp(tcp),
             _ => Track::Other(State::Single),
         };
-        let mut begun = Begun { track, rule: None, slot: 0, parent: None };
+        let mut begun = Begun { track, rule: None, slot: 0, parent: None, proxy: None };
         if begins
             && let Some(parent) = self.related.find(self.now_ns, &seen.facts)
             && let Some(slot) = self.slot_of_parent(&side.table, parent, seen)
@@ -750,27 +827,56 @@ impl Bench<'_> {
         }
         let (rule, action, logs) = self.ask(seen);
         let is_stateless = rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].is_stateless);
+        let mut syn = None;
+        if let Some(number) = rule.filter(|rule| self.ruleset.policy.rules[*rule as usize].is_proxied)
+            && let Part::Tcp(segment) = &seen.part
+        {
+            if begins && self.answers_syn() {
+                return self.send_cookie(seen, segment, Some(number), false);
+            } else if !begins && self.expects_cookie(segment) {
+                let Some(proved) = self.proved(seen, segment) else { return self.wrong_cookie() };
+                begun = Begun { track: Track::Tcp(proved.tcp), proxy: Some(proved.proxy), ..begun };
+                (begins, syn) = (true, Some(proved.syn));
+            }
+        }
         // What a rule refuses is refused by it; the others would pass as part of a connection only. The router knows its own.
         if !begins && !is_stateless && action == Action::Accept && seen.facts.from != SELF {
             return Decision::dropped(Cause::NoConnection);
         }
         self.spend(rule, seen);
-        let decision = Decision { verdict: verdict(action), rule, is_known: false, is_related: false, logs };
+        let is_proxied = syn.is_some();
+        let verdict = if is_proxied { Verdict::Answered } else { verdict(action) };
+        let decision = Decision { verdict, rule, is_known: false, is_related: false, is_proxied, logs };
         if action != Action::Accept || is_stateless || !begins {
             return decision;
         }
         let source = seen.facts.source;
-        if rule.is_some_and(|rule| self.book.has_too_many(rule, source, &self.ruleset.policy)) {
-            return Decision { verdict: Verdict::Drop(Cause::SourceLimit), ..decision };
+        if let Some(cause) = rule.and_then(|rule| self.beyond(rule, source)) {
+            return Decision { verdict: Verdict::Drop(cause), ..decision };
         }
         if self.rehearses {
             return decision;
         }
         (begun.rule, begun.slot) = (rule, self.book.slot(rule));
-        match self.begin(side, other, key, seen, &begun) {
-            true => decision,
-            false => Decision { verdict: Verdict::Drop(Cause::Full), ..decision },
+        if !self.begin(side, other, key, seen, &begun) {
+            return Decision { verdict: Verdict::Drop(Cause::Full), ..decision };
         }
+        self.ask_server(syn);
+        decision
+    }
+
+    /// Why a source may not begin another connection by a rule.
+    fn beyond(&mut self, rule: u32, source: IpAddr) -> Option<Cause> {
+        let policy = &self.ruleset.policy;
+        if self.book.has_too_many(rule, source, policy) {
+            return Some(Cause::SourceLimit);
+        }
+        let (slot, limits) = (self.book.slot(Some(rule)), &policy.rules[rule as usize]);
+        let rates = [limits.source_rate, limits.network_rate];
+        let exceeds = rates.into_iter().zip(book::kinds(source)).any(|(limit, kind)| {
+            limit.is_some_and(|limit| !self.rates.allow(self.now_ns, slot, kind, &limit, !self.rehearses))
+        });
+        exceeds.then_some(Cause::SourceRate)
     }
 
     /// Begins a connection that another one has announced.
@@ -784,7 +890,14 @@ impl Bench<'_> {
     ) -> Decision {
         let rule = self.book.rule(begun.slot);
         let logs = rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].log.is_some());
-        let decision = Decision { verdict: Verdict::Pass, rule, is_known: false, is_related: true, logs };
+        let decision = Decision {
+            verdict: Verdict::Pass,
+            rule,
+            is_known: false,
+            is_related: true,
+            is_proxied: false,
+            logs,
+        };
         if self.rehearses {
             return decision;
         }
@@ -825,16 +938,17 @@ impl Bench<'_> {
         if !has_room || self.is_over {
             return false;
         }
-        let Begun { track, rule, slot, parent } = *begun;
+        let Begun { track, rule, slot, parent, proxy } = *begun;
         let source = seen.facts.source;
         let counts_source =
-            rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].per_source.is_some());
+            rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].counts_sources());
         let entry = Entry {
             track,
             slot,
             zones: [seen.facts.from, seen.facts.to].map(|zone| self.zones.lasting(zone)),
             counts_source,
             parent,
+            proxy,
             packets: [1, 0],
             bytes: [u64::from(seen.length), 0],
             began_s: (self.now_ns / 1_000_000_000) as u32,
@@ -856,6 +970,7 @@ struct Begun {
     rule: Option<u32>,
     slot: u32,
     parent: Option<Parent>,
+    proxy: Option<Proxy>,
 }
 
 fn verdict(action: Action) -> Verdict {

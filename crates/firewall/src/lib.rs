@@ -30,6 +30,7 @@
 mod compile;
 mod firewall;
 pub mod policy;
+pub mod proxy;
 mod read;
 mod review;
 mod ruleset;
@@ -39,7 +40,8 @@ pub mod track;
 
 pub use compile::Compiled;
 pub use firewall::{
-    Ahead, AnnouncedCounts, Cause, Connection, Counts, Decision, Firewall, Moves, Parent, Service, Verdict,
+    Ahead, AnnouncedCounts, Cause, Connection, Counts, Decision, Firewall, Moves, Parent, ProxyCounts,
+    Service, Steps, Translation, Verdict,
 };
 pub use read::{Reading, members, members_of, read, read_file};
 pub use review::review;

@@ -35,6 +35,8 @@ pub struct Policy {
     pub connections: usize,
     /// Protocols whose announcements of connections are read.
     pub algs: Algs,
+    /// How rules with `synproxy` answer.
+    pub synproxy: SynProxy,
 }
 
 /// Links that rules treat alike.
@@ -197,8 +199,16 @@ pub struct Rule {
     pub limit: Option<Limit>,
     /// Connections that one source may have by this rule at a time.
     pub per_source: Option<u32>,
+    /// Connections that the sources of one network may have by this rule at a time: 24 bits of IPv4, 64 of IPv6.
+    pub per_network: Option<u32>,
+    /// Connections that one source may begin by this rule.
+    pub source_rate: Option<Limit>,
+    /// Connections that the sources of one network may begin by this rule.
+    pub network_rate: Option<Limit>,
     /// Whether packets pass one by one, without connections.
     pub is_stateless: bool,
+    /// Whether the firewall answers the client first, and the server only sees clients that have proved their address.
+    pub is_proxied: bool,
     /// Words for people.
     pub comment: Option<String>,
     /// Its text.
@@ -207,6 +217,13 @@ pub struct Rule {
     pub line: u32,
     /// Where it is.
     pub span: Span,
+}
+
+impl Rule {
+    /// Whether connections are counted for their sources.
+    pub fn counts_sources(&self) -> bool {
+        self.per_source.is_some() || self.per_network.is_some()
+    }
 }
 
 /// How long a connection may be idle, in nanoseconds.
@@ -261,6 +278,27 @@ impl Timeouts {
             "other" => &mut self.other,
             _ => return None,
         })
+    }
+}
+
+/// How the firewall answers SYNs for servers. What it promises, the servers must be able to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SynProxy {
+    /// Only while more SYNs than this come in a second; always without.
+    pub above: Option<u32>,
+    /// The segment size that is promised; that of Ethernet without.
+    pub mss: Option<u16>,
+    /// The shift of windows that is promised.
+    pub scale: Option<u8>,
+    /// Whether selective acknowledgements are permitted.
+    pub sack: bool,
+    /// Whether timestamps are used.
+    pub timestamps: bool,
+}
+
+impl Default for SynProxy {
+    fn default() -> SynProxy {
+        SynProxy { above: None, mss: None, scale: Some(7), sack: true, timestamps: true }
     }
 }
 

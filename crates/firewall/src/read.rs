@@ -5,6 +5,8 @@
 
 mod alg;
 mod rule;
+mod sources;
+mod synproxy;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,7 +14,7 @@ use std::path::Path;
 use lang::{Diagnostic, SourceMap, Span, suggest};
 use rulefile::{AddressRange, Faults, Line, Word, bounded, lines, names, time_ns};
 
-use crate::policy::{Action, Algs, Answer, Policy, PortRange, Set, Timeouts, ZONES_MAX, Zone};
+use crate::policy::{Action, Algs, Answer, Policy, PortRange, Set, SynProxy, Timeouts, ZONES_MAX, Zone};
 use crate::set::{self, ENTRIES_MAX, Entry, Kind, Timed};
 
 /// Rules at most.
@@ -21,8 +23,8 @@ const RULES_MAX: usize = 1 << 20;
 const CONNECTIONS_MAX: usize = 1 << 24;
 const CONNECTIONS: usize = 1 << 18;
 
-const STATEMENTS: [&str; 9] =
-    ["zone", "set", "default", "timeout", "connections", "alg", "accept", "drop", "reject"];
+const STATEMENTS: [&str; 10] =
+    ["zone", "set", "default", "timeout", "connections", "alg", "synproxy", "accept", "drop", "reject"];
 
 /// A rule file that has been read.
 #[derive(Debug)]
@@ -50,6 +52,7 @@ pub fn read(name: &str, text: &str, directory: &Path) -> Reading {
         timeouts: Timeouts::default(),
         connections: CONNECTIONS,
         algs: Algs::default(),
+        synproxy: SynProxy::default(),
     };
     reader.faults.open_quotes(&lines);
     // Names may be used above the line that declares them.
@@ -260,6 +263,7 @@ impl Reader<'_> {
             "timeout" => self.timeout(policy, line),
             "connections" => self.connections(policy, line),
             "alg" => self.alg(policy, line),
+            "synproxy" => self.synproxy(policy, line),
             _ => self.unknown(first, "statement", STATEMENTS.into_iter()),
         }
     }

@@ -222,6 +222,13 @@ impl Ruleset {
             (Verdict::Drop(Cause::SourceLimit), by) => {
                 format!("its source has too many connections, by {}", by.unwrap_or_default())
             }
+            (Verdict::Drop(Cause::SourceRate), by) => {
+                format!("its source begins too many connections, by {}", by.unwrap_or_default())
+            }
+            (Verdict::Answered, by) => {
+                let by = by.map(|by| format!(", by {by}")).unwrap_or_default();
+                format!("the firewall answers it until the client has proved its address{by}")
+            }
             (_, Some(by)) => by,
         }
     }

@@ -148,6 +148,18 @@ fn behind_fragment(next: u8, payload: &[u8]) -> usize {
     header.map_or(0, |header| payload.len().saturating_sub(header.offset + header.data.len()))
 }
 
+/// Where the header behind those of IP begins.
+pub(crate) fn transport(ip: &[u8]) -> Option<usize> {
+    let layers = layers(ip, false)?;
+    (layers.length as usize).checked_sub(layers.rest.len())
+}
+
+/// The same of a packet of which an ICMP error quotes the beginning.
+pub(crate) fn transport_of_quote(ip: &[u8]) -> Option<usize> {
+    let layers = layers(ip, true)?;
+    (layers.length as usize).min(ip.len()).checked_sub(layers.rest.len())
+}
+
 /// What a packet of TCP or UDP carries.
 pub(crate) fn payload(ip: &[u8]) -> Option<&[u8]> {
     let Layers { protocol, rest, .. } = layers(ip, false)?;

@@ -132,6 +132,16 @@ impl Tcp {
         Ok(tcp)
     }
 
+    /// The largest window that a side has shown, in bytes.
+    pub fn window_shown(&self, side: usize) -> u32 {
+        self.sides[side].window
+    }
+
+    /// The shift of a side's windows, if both sides scale.
+    pub fn scale(&self, side: usize) -> u8 {
+        self.sides[side].scale
+    }
+
     /// Its state.
     pub fn state(&self) -> State {
         self.state

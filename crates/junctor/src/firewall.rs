@@ -203,7 +203,7 @@ fn test(file: &std::path::Path, zones: [&String; 2], as_json: bool, packet: &str
         firewall::Firewall::new(std::sync::Arc::clone(&ruleset), 0).rehearse(0, ip, numbers[0], numbers[1]);
     let why = ruleset.explain(&decision);
     let (word, passes) = match decision.verdict {
-        firewall::Verdict::Pass => ("accept", true),
+        firewall::Verdict::Pass | firewall::Verdict::Answered => ("accept", true),
         firewall::Verdict::Drop(_) => ("drop", false),
         firewall::Verdict::Reject(_) => ("reject", false),
     };

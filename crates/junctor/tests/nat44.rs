@@ -227,6 +227,23 @@ fn a_firewall_sees_inside_addresses() {
 }
 
 #[test]
+fn a_firewall_answers_first_for_translated_servers() {
+    if skip_without("a_firewall_answers_first_for_translated_servers", &["ping", "python3", "ethtool"]) {
+        return;
+    }
+    let site = Site::new(STATEMENTS, &["--firewall", "RULES"]);
+    let rules = "zone inside d0 d2\nzone outside d1\naccept from inside to inside,outside\n\
+        accept from outside,inside to inside tcp port 80 dst 10.0.1.2 synproxy\n";
+    std::fs::write(site.files.path().join("rules"), rules).unwrap();
+    assert!(site.junctor(&["firewall", "load"]).status.success());
+    let _server = serve(&site.inside, "10.0.1.2", "80");
+    wait_for("a way out", PATIENCE, || ping(&site.inside, &["192.0.2.2"]).is_ok()).unwrap();
+    assert_eq!(connect(&site.outside, "192.0.2.1", "8080", "60"), "192.0.2.2 100000");
+    let said = site.junctor(&["ctl", "fw.synproxy"]);
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "on 1 1 0 1\n");
+}
+
+#[test]
 fn the_kernel_may_answer_for_the_router() {
     if skip_without("the_kernel_may_answer_for_the_router", &["ping", "python3", "ethtool"]) {
         return;

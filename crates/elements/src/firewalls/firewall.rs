@@ -38,10 +38,13 @@
 //!   `type TYPE`. Several values stand with commas between them. An address is also a prefix, a range or `@SET`; after `!` all others match.
 //! * `set NAME [addresses|ports] MEMBER ...`, `set NAME [...] file PATH`: a file has a member in each line, perhaps with `for TIME` behind it, and may be compressed by gzip. Rules ask sets
 //!   about each packet, so handlers change sets alone, and the next packet of any worker sees it. What they change is gone when the rules are loaded, or the configuration is swapped.
-//! * `log ["TEXT"]` notes connections in the journal. `limit N/s [burst N]`: when more begin, the rule does not match. `max-per-source N`: connections at a time.
-//!   `stateless`: packets pass one by one. `name NAME`, `comment "TEXT"`.
+//! * `log ["TEXT"]` notes connections in the journal. `limit N/s [burst N]`: when more begin, the rule does not match. `max-per-source N`, `max-per-network N`: connections of an address
+//!   or a network (24 bits, with IPv6 64) at a time. `new-per-source N/s [burst N]`, `new-per-network`: those that may begin.
+//!   `synproxy`: the firewall answers SYNs by cookies, and the server sees clients that have proved their address. `stateless`: packets pass one by one. `name NAME`, `comment "TEXT"`.
 //! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `tcp-reset` (10 s), `udp` (5 min), `udp-single` (1 min),
 //!   `icmp` (1 min) or `other` (10 min). `connections N`, at most 16777216, default 262144.
+//! * `synproxy [above N/s] [mss N] [scale N|off] [sack on|off] [timestamps on|off]` says when rules with `synproxy` answer, default always, and what they promise for the servers. Defaults are
+//!   the size of Ethernet, scale 7, SACK and timestamps. Above N SYNs a second the firewall begins to answer; it stops after 10 s with half as many.
 //! * `alg ftp on|off`, default on: data connections of FTP pass that a control connection to port 21 announces, by PORT, EPRT, or the answers to PASV and EPSV. `alg tftp on|off`,
 //!   default off: a TFTP server answers from another port. An announced connection passes once, within a minute, between the two hosts of the one that announces it. Ports below 1024 are refused.
 //!
@@ -52,13 +55,15 @@
 //! **Cores:** the connections are in one table, which one worker may use at a time.
 //!
 //! **Drops:** `firewall-rule`, `no-connection`, `out-of-window`, `connection-table-full`, `source-limit`, `unreassembled`, `bad-length` for headers that are wrong. A full
-//! table gives up connections that both sides have not agreed on yet or no more. `rate-exceeded` for resets above 1,000 per second.
+//! table gives up connections that both sides have not agreed on yet or no more. `rate-exceeded` for resets above 1,000 per second, and for connections above `new-per-source` or `new-per-network`.
 //!
 //! **Handlers**
 //! * `rules` read: for each rule its line in the file, packets, bytes, connections, seconds since the last match, and its text. The last line is the default.
 //! * `connections` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each connection. It has protocol, source, port, destination, port,
 //!   state, both zones, and the line of the rule. Packets and bytes there and back follow, then its age and the seconds until it ends, and the protocol that announced it, or `-`.
-//! * `algs` read: a line each for `ftp` and `tftp`: connections that were announced, that have begun, and announcements that were refused.
+//! * `synproxy` read: `on` or `off`, whether SYNs for rules with `synproxy` are answered now; then SYNs answered, cookies that came back, acknowledgements that were wrong, and
+//!   connections that their server has accepted.
+//! * `algs` read: a line each for `ftp` and `tftp`: connections that were announced, that have started, and announcements that were refused.
 //! * `nconnections`, `capacity` read. `file` read: FILE.
 //! * `refused` read: connections that the present rules would not accept, as in `connections`, at most 1,000.
 //! * `journal` read, with the number of an event as parameter, default 0: the number of the next event, how many were too many, and how many are gone; then a line for each.
@@ -96,10 +101,11 @@ use element::{
     Rehearsed, Rest, Statistics, When, handlers, swap,
 };
 use firewall::policy::{Answer, TCP};
-use firewall::{Ahead, Cause, Decision, Ruleset, Verdict};
+use firewall::{Ahead, Cause, Decision, Firewall, Ruleset, Verdict};
 use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveLock, How};
 
+use super::answers::{self, Sent};
 use super::judge::{
     CONNECTIONS, Judge, Keep, Link, NOWHERE, SharedJudge, end, lock, refused, replace, ruleset, some,
 };
@@ -126,6 +132,7 @@ pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::defau
         read "nconnections" => |gate, cx| gate.count(cx.now());
         read "capacity" => |gate| lock(gate.judge()).firewall.ruleset().policy.connections;
         read "file" => |gate| &gate.file;
+        read "synproxy" => |gate| lock(gate.judge()).synproxy();
         read "algs" => |gate| lock(gate.judge()).algs();
         read "refused" => |gate, cx| refused(gate.judge(), REFUSED, cx.now()).concat();
         read "journal" => |gate, from: &str| gate.journal(place("journal", from)?);
@@ -239,6 +246,7 @@ fn reason(cause: Cause) -> Reason {
         Cause::Fragment => Reason::Unreassembled,
         Cause::Full => Reason::ConnectionTableFull,
         Cause::SourceLimit => Reason::SourceLimit,
+        Cause::SourceRate => Reason::RateExceeded,
     }
 }
 
@@ -323,6 +331,8 @@ impl Gate {
             Verdict::Pass => return Ok((port, packet)),
             Verdict::Drop(cause) => return Err((reason(cause), packet)),
             Verdict::Reject(answer) => answer,
+            // Nobody asks where these go but rehearsals.
+            Verdict::Answered => return Ok((port, packet)),
         };
         let six = is_six(&packet);
         let [rejected, resets] = self.answers(six);
@@ -344,6 +354,35 @@ impl Gate {
         }
         packet.set_anno_u8(anno::ICMP_PARAM_PROBLEM, code(answer, six));
         Ok((rejected, packet))
+    }
+
+    /// A packet of a connection that the firewall answers first. Others may leave in its place.
+    fn send_answers(
+        &self,
+        cx: &mut Cx<'_>,
+        runs: &mut Runs,
+        firewall: &Firewall,
+        decision: &Decision,
+        (port, mut packet): (usize, Packet),
+    ) {
+        if decision.verdict == Verdict::Pass {
+            answers::translate(firewall, &mut packet);
+            return runs.push(cx, port, packet);
+        }
+        let [_, back] = self.answers(is_six(&packet));
+        if let Verdict::Drop(cause) = decision.verdict {
+            return cx.drop(reason(cause), packet);
+        }
+        match answers::sent(firewall.steps(), packet) {
+            Err(packet) => cx.drop(Reason::NoMemory, packet),
+            Ok(Sent::Onward(packet)) => runs.push(cx, port, packet),
+            Ok(Sent::Back(packet)) => runs.push(cx, back, packet),
+            Ok(Sent::Both(onward, answer)) => {
+                cx.made(1);
+                runs.push(cx, port, onward);
+                runs.push(cx, back, answer);
+            }
+        }
     }
 
     /// The zones of a packet; [`NOWHERE`] if its paint is no link's.
@@ -418,6 +457,10 @@ impl Element for Gate {
             };
             if decision.logs {
                 judge.note(cx.wall(), &decision, &packet, port, zones);
+            }
+            if decision.is_proxied {
+                self.send_answers(cx, &mut runs, &judge.firewall, &decision, (port, packet));
+                continue;
             }
             match self.route(now, &decision, port, packet) {
                 Ok((output, packet)) => runs.push(cx, output, packet),

@@ -86,7 +86,7 @@ impl Journal {
             _ => {}
         }
         let action = match decision.verdict {
-            Verdict::Pass => Action::Accept,
+            Verdict::Pass | Verdict::Answered => Action::Accept,
             Verdict::Drop(_) => Action::Drop,
             Verdict::Reject(answer) => Action::Reject(answer),
         };

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use element::clock::{Nanos, SECOND};
-use firewall::{AnnouncedCounts, Connection, Decision, Firewall, Moves, Ruleset, Service};
+use firewall::{AnnouncedCounts, Connection, Decision, Firewall, Moves, ProxyCounts, Ruleset, Service};
 use packet::Packet;
 use sync::lock::{AdaptiveGuard, AdaptiveLock};
 
@@ -137,13 +137,20 @@ impl Judge {
         self.replace(mine, moves, links);
     }
 
-    /// A line for each protocol that announces connections: announced, begun, refused.
+    /// A line for each protocol that announces connections: announced, started, refused.
     pub(super) fn algs(&self) -> String {
         let announced = self.firewall.announced().into_iter();
         let line = |(service, counts): (Service, AnnouncedCounts)| {
             format!("{} {} {} {}\n", service.name(), counts.announced, counts.begun, counts.refused)
         };
         announced.map(line).collect()
+    }
+
+    /// Whether the firewall answers SYNs, and what has become of those.
+    pub(super) fn synproxy(&self) -> String {
+        let (is_on, counts) = self.firewall.synproxy();
+        let ProxyCounts { sent, right, wrong, opened } = counts;
+        format!("{} {sent} {right} {wrong} {opened}\n", if is_on { "on" } else { "off" })
     }
 
     /// A line for each rule: its line in the file, packets, bytes, connections, seconds since it matched last, its text. The last one is the default.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements that let packets pass or not, by the connections that they belong to.
 
+mod answers;
 mod firewall;
 mod journal;
 mod judge;

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use super::rates::network;
 use crate::policy::{Limit, Policy};
 
 /// The slot of the default.
@@ -52,8 +53,8 @@ pub(super) struct Book {
     slots: Vec<Slot>,
     /// The slot of each rule.
     of_rule: Vec<u32>,
-    /// Connections by slot and source.
-    sources: HashMap<(u32, IpAddr), u32>,
+    /// Connections by slot, and by source or network. Each has one at least, so there are no more than twice the connections.
+    sources: HashMap<(u32, IpAddr, bool), u32>,
 }
 
 impl Book {
@@ -147,18 +148,25 @@ impl Book {
         }
     }
 
-    /// Whether a source has as many connections as a rule allows.
+    /// Whether a source, or its network, has as many connections as a rule allows.
     pub(super) fn has_too_many(&self, rule: u32, source: IpAddr, policy: &Policy) -> bool {
-        let most = policy.rules[rule as usize].per_source;
-        let key = (self.slot(Some(rule)), source);
-        most.is_some_and(|most| self.sources.get(&key).is_some_and(|has| *has >= most))
+        let (slot, limits) = (self.slot(Some(rule)), &policy.rules[rule as usize]);
+        let reaches = |most: Option<u32>, (address, is_network)| {
+            most.is_some_and(|most| {
+                self.sources.get(&(slot, address, is_network)).is_some_and(|has| *has >= most)
+            })
+        };
+        let [own, network] = kinds(source);
+        reaches(limits.per_source, own) || reaches(limits.per_network, network)
     }
 
     /// A connection begins. Its source's are counted if `counts_source`.
     pub(super) fn began(&mut self, slot: u32, source: IpAddr, counts_source: bool) {
         self.slots[slot as usize].counts.connections += 1;
         if counts_source {
-            *self.sources.entry((slot, source)).or_default() += 1;
+            for (address, is_network) in kinds(source) {
+                *self.sources.entry((slot, address, is_network)).or_default() += 1;
+            }
         }
     }
 
@@ -172,11 +180,19 @@ impl Book {
 
     /// A connection does not count as one of its source any more.
     pub(super) fn left(&mut self, slot: u32, source: IpAddr) {
-        if let Some(has) = self.sources.get_mut(&(slot, source)) {
-            *has -= 1;
-            if *has == 0 {
-                self.sources.remove(&(slot, source));
+        for (address, is_network) in kinds(source) {
+            let key = (slot, address, is_network);
+            if let Some(has) = self.sources.get_mut(&key) {
+                *has -= 1;
+                if *has == 0 {
+                    self.sources.remove(&key);
+                }
             }
         }
     }
+}
+
+/// A source as an address and as a network.
+pub(super) fn kinds(source: IpAddr) -> [(IpAddr, bool); 2] {
+    [(source, false), (network(source), true)]
 }

@@ -51,7 +51,7 @@ impl Fragments {
     pub(super) fn find(&self, fragment: &Fragment, now_ns: u64) -> Option<Decision> {
         let first = self.firsts.get(&fragment.packet).filter(|first| now_ns < first.ends_ns)?;
         let overlaps = fragment.bytes.0 < first.end;
-        let mut decision = Decision { logs: false, ..first.decision };
+        let mut decision = Decision { logs: false, is_proxied: false, ..first.decision };
         // The sender has got its answer.
         if let Verdict::Reject(_) = decision.verdict {
             decision.verdict = Verdict::Drop(super::Cause::Rule);

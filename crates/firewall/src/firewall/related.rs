@@ -91,7 +91,7 @@ pub struct Parent {
 pub struct AnnouncedCounts {
     /// Connections that were announced.
     pub announced: u64,
-    /// Those that have begun.
+    /// Those that have started.
     pub begun: u64,
     /// Announcements of other hosts or of reserved ports, and those that nobody had asked for.
     pub refused: u64,
@@ -256,7 +256,7 @@ impl Related {
         (now_ns < announced.ends_ns).then_some(announced.parent)
     }
 
-    /// An announced connection has begun: no other one will.
+    /// An announced connection has started: no other one will.
     pub(super) fn begun(&mut self, facts: &Facts) {
         let Some(key) = Related::key(facts) else { return };
         if let Some(announced) = self.awaited.get(&key) {

@@ -641,3 +641,39 @@ fn entries_of_a_file_end_after_their_time() {
     assert!(finds("10.0.0.1", 110 * SECOND - 1) && !finds("10.0.0.1", 110 * SECOND));
     assert!(finds("10.0.0.2", u64::MAX - 1));
 }
+
+#[test]
+fn sources_and_networks_have_limits_of_their_own() {
+    for (words, source, begun) in [
+        ("max-per-source 2", "10.0.0.%", [2, 2, 2]),
+        ("max-per-network 3", "10.0.0.%", [3, 0, 0]),
+        ("max-per-network 3", "2001:db8:0:%::2", [3, 3, 3]),
+        ("max-per-network 3", "2001:db8::%", [3, 0, 0]),
+        ("new-per-source 1/m burst 2", "10.0.0.%", [2, 2, 2]),
+        ("new-per-network 1/m burst 4 max-per-source 3", "10.0.0.%", [3, 1, 0]),
+        ("new-per-network 1/m burst 4", "2001:db8::%", [4, 0, 0]),
+    ] {
+        let mut fw = firewall(&format!("accept from inside to outside udp {words}"));
+        let server = if source.contains(':') { "2001:db8:1::1" } else { "192.0.2.1" };
+        for (n, expected) in begun.into_iter().enumerate() {
+            let host = source.replace('%', &(n + 1).to_string());
+            let mut passed = 0;
+            for port in 0..10 {
+                let packet = udp((&host, 1000 + port), (server, 53));
+                let rehearsed = fw.rehearse(0, &packet, INSIDE, OUTSIDE);
+                let decision = fw.judge(0, &packet, INSIDE, OUTSIDE);
+                assert_eq!(rehearsed, decision);
+                passed += usize::from(decision.verdict == PASS);
+                let cause = if words.starts_with("new") { Cause::SourceRate } else { Cause::SourceLimit };
+                let is_named = [PASS, Verdict::Drop(cause), Verdict::Drop(Cause::SourceLimit)];
+                assert!(is_named.contains(&decision.verdict), "{decision:?}");
+            }
+            assert_eq!(passed, expected, "{words} {host}");
+        }
+        // What has ended does not count.
+        end(&mut fw, |_| true);
+        let host = source.replace('%', "1");
+        let again = fw.judge(60 * SECOND, &udp((&host, 9), (server, 53)), INSIDE, OUTSIDE);
+        assert_eq!(again.verdict, PASS, "{words}");
+    }
+}

@@ -5,13 +5,13 @@ use lang::Span;
 
 use rulefile::{Line, Word, names};
 
-use super::Reader;
+use super::{Reader, sources, synproxy};
 use crate::policy::{
-    Action, Family, ICMP, ICMP6, LIST_MAX, Limit, Matches, Policy, Ports, Rule, SELF, Side, TCP, UDP,
+    Family, ICMP, ICMP6, LIST_MAX, Limit, Matches, Policy, Ports, Rule, SELF, Side, TCP, UDP,
 };
 use crate::set::Kind;
 
-const WORDS: [&str; 23] = [
+const WORDS: [&str; 27] = [
     "from",
     "to",
     "ip",
@@ -32,28 +32,31 @@ const WORDS: [&str; 23] = [
     "log",
     "limit",
     "max-per-source",
+    "max-per-network",
+    "new-per-source",
+    "new-per-network",
     "stateless",
+    "synproxy",
     "name",
     "comment",
 ];
 /// Protocols that are words of their own.
 const PROTOCOLS: [&str; 6] = ["tcp", "udp", "sctp", "dccp", "icmp", "icmp6"];
 /// Words that a rule has once.
-const ONCE: [&str; 11] =
-    ["src", "dst", "port", "dport", "sport", "type", "log", "limit", "max-per-source", "name", "comment"];
+const ONCE: [&str; 10] = ["src", "dst", "port", "dport", "sport", "type", "log", "limit", "name", "comment"];
 /// Queries of either family.
 const PING: &str = "ping";
 /// The protocols of ports without a protocol.
 const USUAL: [u8; 2] = [TCP, UDP];
 
 /// The words of a rule that have not been read.
-struct Rest<'a> {
+pub(super) struct Rest<'a> {
     words: &'a [Word],
     at: usize,
 }
 
 impl Rest<'_> {
-    fn next(&mut self) -> Option<Word> {
+    pub(super) fn next(&mut self) -> Option<Word> {
         self.at += 1;
         self.words.get(self.at - 1).cloned()
     }
@@ -74,7 +77,11 @@ pub(super) fn read(reader: &mut Reader<'_>, policy: &Policy, line: &Line) -> Opt
         name: None,
         limit: None,
         per_source: None,
+        per_network: None,
+        source_rate: None,
+        network_rate: None,
         is_stateless: false,
+        is_proxied: false,
         comment: None,
         text: line.text(),
         line: line.number,
@@ -87,7 +94,8 @@ pub(super) fn read(reader: &mut Reader<'_>, policy: &Policy, line: &Line) -> Opt
     let mut given: Vec<String> = Vec::new();
     while let Some(word) = rest.next() {
         let matches = &mut rule.matches;
-        if ONCE.contains(&word.text.as_str()) && !word.is_quoted {
+        let is_of_sources = sources::WORDS.contains(&word.text.as_str());
+        if (ONCE.contains(&word.text.as_str()) || is_of_sources) && !word.is_quoted {
             let keyword = if word.text == "dport" { "port" } else { &word.text };
             if given.iter().any(|other| other == keyword) {
                 let help = "write it once; several values stand with commas between them";
@@ -132,19 +140,9 @@ pub(super) fn read(reader: &mut Reader<'_>, policy: &Policy, line: &Line) -> Opt
                 });
             }
             "limit" => rule.limit = limit(reader, &word, &mut rest),
-            "max-per-source" => {
-                let number = rest.next();
-                rule.per_source = number.as_ref().and_then(|n| n.text.parse().ok()).filter(|n| *n > 0);
-                if rule.per_source.is_none() {
-                    let span = number.map_or(word.span, |number| number.span);
-                    reader.wrong(
-                        span,
-                        "'max-per-source' needs a number",
-                        "write for example `max-per-source 20`",
-                    );
-                }
-            }
+            _ if is_of_sources => sources::read(reader, &mut rule, &word, &mut rest),
             "stateless" => rule.is_stateless = true,
+            "synproxy" => rule.is_proxied = true,
             "name" | "comment" => {
                 let Some(text) = rest.next() else {
                     reader.wrong(word.span, format!("'{}' needs a text", word.text), "write it in quotes");
@@ -165,6 +163,8 @@ pub(super) fn read(reader: &mut Reader<'_>, policy: &Policy, line: &Line) -> Opt
     icmp(reader, &mut rule.matches, types, ping.then_some(line.span));
     if reader.faults.errors() == before {
         check(reader, &mut rule, line);
+        sources::check(reader, &rule, line.span);
+        synproxy::check(reader, &rule, line.span);
     }
     (reader.faults.errors() == before).then_some(rule)
 }
@@ -258,10 +258,11 @@ fn ports(reader: &mut Reader<'_>, policy: &Policy, keyword: &Word, rest: &mut Re
 }
 
 /// `N/s`, `N/m`, `N/h`, and `burst N`.
-fn limit(reader: &mut Reader<'_>, keyword: &Word, rest: &mut Rest<'_>) -> Option<Limit> {
-    let help = "write for example `limit 10/s` or `limit 100/m burst 20`";
+pub(super) fn limit(reader: &mut Reader<'_>, keyword: &Word, rest: &mut Rest<'_>) -> Option<Limit> {
+    let name = keyword.text.as_str();
+    let help = format!("write for example `{name} 10/s` or `{name} 100/m burst 20`");
     let Some(word) = rest.next() else {
-        reader.wrong(keyword.span, "'limit' needs a rate", help);
+        reader.wrong(keyword.span, format!("'{name}' needs a rate"), help);
         return None;
     };
     let rate = word.text.split_once('/').and_then(|(number, unit)| {
@@ -348,14 +349,6 @@ fn check(reader: &mut Reader<'_>, rule: &mut Rule, line: &Line) {
     if has_ports && !matches.protocols.iter().all(|protocol| wire::Protocol(*protocol).has_ports()) {
         let help = "tcp, udp, sctp and dccp have ports";
         reader.wrong(line.span, "the protocol has no ports", help);
-    }
-    if rule.action != Action::Accept && (rule.is_stateless || rule.per_source.is_some()) {
-        let help = "only `accept` makes connections";
-        reader.wrong(line.span, "'stateless' and 'max-per-source' are for `accept`", help);
-    }
-    if rule.is_stateless && rule.per_source.is_some() {
-        let help = "leave one of them out";
-        reader.wrong(line.span, "a rule without connections has none to count", help);
     }
     if matches.from == [SELF] && matches.to == [SELF] {
         reader.wrong(line.span, "no packet goes from the router to itself", "name another zone");

@@ -43,6 +43,8 @@ timeout tcp 1h
 connections 1000
 alg tftp on
 alg ftp off
+synproxy above 9/s mss 1400 scale off
+synproxy sack off timestamps off
 
 accept from inside to outside
 accept from inside to self tcp port ssh src @admins log \"by an admin\" name ssh
@@ -56,9 +58,11 @@ accept ip6 proto ospf,47",
     assert_eq!(policy.zones.iter().map(|z| z.links.len()).collect::<Vec<_>>(), [0, 2, 1]);
     assert_eq!((policy.default, policy.log_default), (Action::Reject(Answer::Prohibited), true));
     assert_eq!((policy.timeouts.udp, policy.timeouts.tcp), (120_000_000_000, 3_600_000_000_000));
+    let proxied = SynProxy { above: Some(9), mss: Some(1400), scale: None, sack: false, timestamps: false };
+    assert_eq!(policy.synproxy, proxied);
     assert_eq!((policy.connections, policy.algs), (1000, Algs { ftp: false, tftp: true }));
     let [all, ssh, shop, others, icmp, ping, ospf] = &policy.rules[..] else { panic!("{:?}", policy.rules) };
-    assert_eq!((&all.matches.from[..], &all.matches.to[..], all.line), (&[1][..], &[2][..], 13));
+    assert_eq!((&all.matches.from[..], &all.matches.to[..], all.line), (&[1][..], &[2][..], 15));
     assert_eq!((ssh.log.as_deref(), ssh.name.as_deref()), (Some("by an admin"), Some("ssh")));
     assert_eq!(ssh.matches.destination_ports.ranges, [PortRange { low: 22, high: 22 }]);
     assert_eq!((ssh.matches.to[0], &ssh.matches.source.sets[..]), (0, &[0][..]));
@@ -67,7 +71,7 @@ accept ip6 proto ospf,47",
         (shop.matches.destination_ports.ranges.len(), &shop.matches.destination_ports.sets[..]),
         (1, &[1][..])
     );
-    assert_eq!((shop.limit.map(|l| l.burst), shop.per_source, shop.line), (Some(7), Some(20), 15));
+    assert_eq!((shop.limit.map(|l| l.burst), shop.per_source, shop.line), (Some(7), Some(20), 17));
     assert!(others.matches.source.negated && others.matches.source.addresses.len() == 1);
     assert_eq!(icmp.matches.icmp, [(3, Some(4)), (8, None)]);
     assert_eq!((&ping.matches.protocols[..], ping.is_stateless), (&[ICMP, ICMP6][..], true));
@@ -90,6 +94,18 @@ fn every_mistake_has_its_place_and_its_remedy() {
         (
             "alg ftp",
             "3: 'alg' needs a protocol, and 'on' or 'off'; write `alg NAME on` or `alg NAME off`, for example `alg tftp on`",
+        ),
+        (
+            "accept from outside synproxy",
+            "3: 'synproxy' is for TCP; write `tcp` in this rule, and another rule for other protocols",
+        ),
+        (
+            "drop tcp synproxy",
+            "3: 'synproxy' needs connections; write it after `accept`, without `stateless`",
+        ),
+        (
+            "synproxy scale 15",
+            "3: '15' is no value for 'scale'; write for example `synproxy above 1000/s mss 1400`; known: above N/s, mss N, scale N, sack on|off, timestamps on|off",
         ),
         ("acept from inside", "3: unknown statement 'acept'; did you mean `accept`?"),
         ("accept from insid", "3: unknown zone 'insid'; did you mean `inside`?"),
@@ -145,7 +161,7 @@ fn every_mistake_has_its_place_and_its_remedy() {
         ),
         (
             "drop max-per-source 3",
-            "3: 'stateless' and 'max-per-source' are for `accept`; only `accept` makes connections",
+            "3: 'stateless' and limits of sources are for `accept`; only `accept` makes connections",
         ),
         ("reject with tears", "3: unknown answer 'tears'; known: usual, prohibited, host, network, port"),
         ("accept from self to self", "3: no packet goes from the router to itself; name another zone"),

@@ -11,7 +11,9 @@ const RULES: &str = "zone a eth0\nzone b eth1\nconnections 8\n\
     reject from b to a tcp port 22\n\
     accept from b to self udp limit 3/s burst 2\n\
     accept to b ip6 src 2001:db8::/32 stateless\n\
-    drop from self proto 47\n";
+    drop from self proto 47\n\
+    accept from b to a tcp port 80 synproxy new-per-network 2/s\n\
+    alg tftp on\n";
 
 /// Judges packets of a text of bytes: one byte for the zones, one for the length, one for the time that has passed, then the packet.
 pub fn check(mut bytes: &[u8]) -> usize {
@@ -34,6 +36,9 @@ pub fn check(mut bytes: &[u8]) -> usize {
         let counted: u64 = firewall.counts().iter().map(|counts| counts.connections).sum();
         assert_eq!(counted, firewall.len() as u64);
         let _ = firewall.ruleset().explain(&decision);
+        if let Some(translation) = firewall.steps().shift {
+            let _ = translation.apply(&mut packet.to_vec());
+        }
         passed += usize::from(decision.verdict == Verdict::Pass);
     }
     let all: Vec<_> = firewall.connections().collect();

@@ -111,3 +111,115 @@ fn tftp_servers_answer_from_another_port() {
         }
     }
 }
+
+/// Sends SYNs to a server of IPv4 from addresses and ports that nobody has. Its arguments are server, port and count.
+const FLOOD: &str = r#"
+import random, socket, struct, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+to = socket.inet_aton(sys.argv[1])
+for _ in range(int(sys.argv[3])):
+    source = bytes([198, 51, 100, random.randrange(256)])
+    tcp = struct.pack("!HHIIBBHHH", random.randrange(1024, 65536), int(sys.argv[2]), random.randrange(2**32), 0, 0x50, 2, 8192, 0, 0)
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, 40, 0, 0, 64, 6, 0) + source + to
+    s.sendto(ip + tcp, (sys.argv[1], 0))
+"#;
+
+/// What the firewall says of SYNs that it answers: SYNs, right and wrong acknowledgements, and connections that servers have accepted.
+fn synproxy(site: &Site) -> (String, Vec<u64>) {
+    let said = site.junctor(&["ctl", "fw.synproxy"]);
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let mut words = said.split_whitespace();
+    let state = words.next().unwrap_or_default().to_owned();
+    (state, words.filter_map(|word| word.parse().ok()).collect())
+}
+
+#[test]
+fn servers_behind_cookies_serve_linux_clients() {
+    let test = "servers_behind_cookies_serve_linux_clients";
+    if skip_without(test, &["ping", "python3", "ethtool", "nft"]) {
+        return;
+    }
+    let zones = "zone inside d0\nzone outside d1\naccept ping\n";
+    let rules = format!("{zones}accept from outside to inside tcp port 80-81 synproxy\n");
+    let site = Site::new(&rules);
+    let _servers: Vec<_> = OFFICE.iter().map(|host| peers::serve(&site.inside, host, "80")).collect();
+    for host in OFFICE {
+        wait_for(host, PATIENCE, || peers::ping(&site.outside, &[host]).is_ok()).unwrap();
+    }
+    // IPv6 hosts have other addresses, too, that routers advertise.
+    let serves = |what: &str| {
+        for (server, client) in OFFICE.into_iter().zip(["192.0.2.2", "2001:db8:1:"]) {
+            let found = peers::connect(&site.outside, server, "80", "60");
+            assert!(found.starts_with(client) && found.ends_with(" 100000"), "{what}: {found}");
+        }
+    };
+    serves("at once");
+    // A server that refuses.
+    for host in OFFICE {
+        let found = peers::connect(&site.outside, host, "81", "60");
+        assert!(
+            ["ConnectionResetError", "BrokenPipeError", "ConnectionRefusedError"].contains(&&*found),
+            "{found}"
+        );
+    }
+    let (state, counts) = synproxy(&site);
+    assert_eq!((state.as_str(), &counts[1..]), ("on", &[4, 0, 2][..]));
+    // Clients without timestamps, and therefore without options; servers without some.
+    for (host, name, value) in [
+        (&site.outside, "tcp_timestamps", "0"),
+        (&site.outside, "tcp_timestamps", "1"),
+        (&site.outside, "tcp_sack", "0"),
+        (&site.inside, "tcp_window_scaling", "0"),
+        (&site.inside, "tcp_window_scaling", "1"),
+        (&site.outside, "tcp_window_scaling", "0"),
+        (&site.outside, "tcp_window_scaling", "1"),
+        (&site.outside, "tcp_sack", "1"),
+    ] {
+        host.sysctl(&format!("net/ipv4/{name}"), value).unwrap();
+        serves(&format!("{name} {value}"));
+    }
+    // Promises of the file.
+    let plain = format!("{rules}synproxy mss 1200 scale 3 sack off\n");
+    assert!(site.load(&plain, &[]).status.success());
+    serves("other promises");
+    assert!(site.load(&format!("{rules}synproxy timestamps off\n"), &[]).status.success());
+    serves("no timestamps");
+    // Loss in both directions: selective acknowledgements are of the right numbers.
+    assert!(site.load(&rules, &[]).status.success());
+    let drops = "table inet loss { chain in { type filter hook input priority 0; \
+        meta length > 200 numgen random mod 20 0 counter drop; }; }";
+    for host in [&site.inside, &site.outside] {
+        host.run(&["nft", drops]).unwrap();
+    }
+    for round in 0..3 {
+        serves(&format!("with loss, {round}"));
+    }
+    for host in [&site.inside, &site.outside] {
+        let lost = host.run(&["nft", "list", "ruleset"]).unwrap();
+        assert!(lost.contains("counter packets") && !lost.contains("counter packets 0 "), "{lost}");
+    }
+}
+
+#[test]
+fn floods_of_syns_leave_no_connections() {
+    let test = "floods_of_syns_leave_no_connections";
+    if skip_without(test, &["ping", "python3", "ethtool"]) {
+        return;
+    }
+    let zones = "zone inside d0\nzone outside d1\naccept ping\n";
+    let rules = format!("{zones}accept from outside to inside tcp port 80 synproxy\nsynproxy above 100/s\n");
+    let site = Site::new(&rules);
+    let _server = peers::serve(&site.inside, OFFICE[0], "80");
+    wait_for("the office", PATIENCE, || peers::ping(&site.outside, &[OFFICE[0]]).is_ok()).unwrap();
+    assert_eq!(peers::connect(&site.outside, OFFICE[0], "80", "60"), "192.0.2.2 100000");
+    assert_eq!(synproxy(&site), ("off".to_owned(), vec![0; 4]));
+    site.outside.run(&["python3", "-c", FLOOD, OFFICE[0], "80", "3000"]).unwrap();
+    wait_for("cookies", PATIENCE, || synproxy(&site).1[0] > 1000).unwrap();
+    let (state, counts) = synproxy(&site);
+    assert!(state == "on" && counts[0] > 1000 && counts[1..] == [0; 3], "{state} {counts:?}");
+    let sessions = site.json(&["sessions", "--count"]);
+    assert!(sessions["count"].as_u64().unwrap() + counts[0] < 3100, "{sessions} {counts:?}");
+    // Those that can answer are served meanwhile.
+    assert_eq!(peers::connect(&site.outside, OFFICE[0], "80", "60"), "192.0.2.2 100000");
+    assert_eq!(synproxy(&site).1[1..], [1, 0, 1]);
+}

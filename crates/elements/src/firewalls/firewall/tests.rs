@@ -386,3 +386,56 @@ fn long_sets_are_listed_some_at_a_time() {
     found.dedup();
     assert_eq!(found.len(), 10_000);
 }
+
+#[test]
+fn cookies_are_sent_for_servers() {
+    let files = Temp::new();
+    let rules = "zone inside eth1\nzone outside eth0\naccept from outside to inside tcp port 80 synproxy\n";
+    let mut run = Rig::text(&text(&files.file("rules", rules))).ready();
+    for (six, [client, server]) in
+        [(false, ["192.0.2.1", "10.0.1.2"]), (true, ["2001:db8:1::1", "2001:db8::2"])]
+    {
+        let (family, input, resets) = if six { ("ip6", 5, 9) } else { ("ip", 2, 7) };
+        let out = |run: &Run, n: usize| run.out(&format!("o{n}"));
+        let tcp = |packet: &Packet| {
+            let at = if six { 40 } else { 20 };
+            let view = wire::tcp::View::new_checked(packet.data()[at..].to_vec()).unwrap();
+            (view.seq(), view.ack(), view.flags(), view.src_port())
+        };
+        let (syn, ack) = (wire::tcp::Flags::SYN, wire::tcp::Flags::ACK);
+        run.give(
+            &format!("i{input}"),
+            vec![packet(1, &format!("{family} {client} to {server} / tcp 1000 to 80 seq 5 flags S"))],
+        );
+        run = run.again();
+        let [cookie] = &out(&run, resets)[..] else { panic!("a SYN-ACK") };
+        let (sequence, acknowledged, flags, port) = tcp(cookie);
+        assert_eq!((acknowledged, flags, port, cookie.paint()), (6, syn | ack, 80, 0));
+        let next = sequence.wrapping_add(1);
+        let proof =
+            format!("{family} {client} to {server} / tcp 1000 to 80 seq 6 ack {next} flags A / payload 30");
+        run.give(&format!("i{input}"), vec![packet(1, &proof)]);
+        run = run.again();
+        let [asked] = &out(&run, input)[..] else { panic!("a SYN") };
+        assert_eq!((tcp(asked).0, tcp(asked).2, asked.paint()), (5, syn, 1));
+        let accepts = format!("{family} {server} to {client} / tcp 80 to 1000 seq 70 ack 6 flags SA");
+        let other = input - 1;
+        run.give(&format!("i{other}"), vec![packet(2, &accepts)]);
+        run = run.again();
+        let ([window], [acknowledgement]) = (&out(&run, other)[..], &out(&run, resets)[..]) else {
+            panic!("two segments")
+        };
+        assert_eq!((tcp(window).0, tcp(window).1, tcp(window).2), (next, 6, ack));
+        assert_eq!((tcp(acknowledgement).0, tcp(acknowledgement).1), (6, 71));
+        // What follows is translated.
+        run.give(
+            &format!("i{other}"),
+            vec![packet(
+                2,
+                &format!("{family} {server} to {client} / tcp 80 to 1000 seq 71 ack 6 flags A / payload 9"),
+            )],
+        );
+        run = run.again();
+        assert_eq!(tcp(&out(&run, other)[0]).0, next);
+    }
+}
