@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a packet says to a load balancer, and how its addresses and ports are changed.
 //!
-//! Addresses are 128 bits, those of IPv4 mapped (RFC 4291, 2.5.5.2). Checksums are adjusted by what changes (RFC 1624), so a wrong one stays wrong and
-//! its receiver finds out.
+//! Addresses are 128 bits, those of IPv4 mapped (RFC 4291, 2.5.5.2).
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use wire::{Protocol, checksum, ipv6};
+use wire::rewrite::{Change, Headers, icmp_query, u16_at, u32_at};
+use wire::{Protocol, ipv6};
 
 use crate::policy::{ICMP, ICMP6, TCP, UDP};
+
+pub(crate) use wire::rewrite::End;
 
 /// Flags of TCP.
 pub(crate) const FIN: u8 = 1;
@@ -16,9 +18,6 @@ pub(crate) const SYN: u8 = 2;
 pub(crate) const RST: u8 = 4;
 pub(crate) const PSH: u8 = 8;
 pub(crate) const ACK: u8 = 16;
-
-const UDP_LITE: u8 = 136;
-const DCCP: u8 = 33;
 
 /// Why a packet cannot be balanced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,16 +98,6 @@ pub(crate) struct View {
     spot: Spot,
 }
 
-#[inline(always)]
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]))
-}
-
-#[inline(always)]
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
-}
-
 /// Source and destination of a packet, if it is that long.
 #[inline(always)]
 pub(crate) fn addresses(ip: &[u8]) -> Option<[u128; 2]> {
@@ -172,15 +161,6 @@ fn layers(bytes: &[u8], at: usize, is_quoted: bool) -> Option<Layers<'_>> {
     Some(Layers { addresses, spot, rest, length: length as u32, is_later })
 }
 
-/// Whether a message of ICMP is a query with an identifier, or the answer to one.
-fn query(is_six: bool, kind: u8) -> Option<bool> {
-    match (is_six, kind) {
-        (false, 8 | 13 | 15 | 17) | (true, 128) => Some(true),
-        (false, 0 | 14 | 16 | 18) | (true, 129) => Some(false),
-        _ => None,
-    }
-}
-
 impl View {
     /// Looks at a packet.
     ///
@@ -242,7 +222,7 @@ impl View {
 fn icmp(ip: &[u8], layers: &Layers<'_>) -> Option<Upper> {
     let message = layers.rest.first_chunk::<8>()?;
     let is_six = layers.spot.protocol == ICMP6;
-    if let Some(asks) = query(is_six, message[0]) {
+    if let Some(asks) = icmp_query(Protocol(layers.spot.protocol), message[0]) {
         let id = u16::from_be_bytes([message[4], message[5]]);
         return Some(if asks { Upper::Query { id } } else { Upper::Answer { id } });
     }
@@ -261,7 +241,7 @@ fn quoted(bytes: &[u8], at: usize) -> Option<Quoted> {
     let ports = match spot.protocol {
         ICMP | ICMP6 => {
             let id = u16_at(rest, 4)?;
-            if query(spot.protocol == ICMP6, *rest.first()?)? { [id, 0] } else { [0, id] }
+            if icmp_query(Protocol(spot.protocol), *rest.first()?)? { [id, 0] } else { [0, id] }
         }
         protocol if Protocol(protocol).has_ports() => [u16_at(rest, 0)?, u16_at(rest, 2)?],
         _ => [0; 2],
@@ -269,110 +249,31 @@ fn quoted(bytes: &[u8], at: usize) -> Option<Quoted> {
     Some(Quoted { source, destination, ports, spot })
 }
 
-/// A side of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Source,
-    Destination,
-}
-
-/// What has changed, in the arithmetic of checksums (RFC 1624): to be subtracted from a checksum.
-#[derive(Clone, Copy, Default)]
-struct Change(u16);
-
-impl Change {
-    #[inline(always)]
-    fn note(&mut self, old: u16, new: u16) {
-        self.0 = checksum::add(self.0, checksum::add(!old, new));
-    }
-
-    #[inline(always)]
-    fn join(&mut self, other: Change) {
-        self.0 = checksum::add(self.0, other.0);
-    }
-
-    /// Adjusts the checksum at `at`, if it is there; returns how that changes a sum over it.
-    #[inline(always)]
-    fn adjust(self, bytes: &mut [u8], at: usize, has_no_zero: bool) -> Change {
-        let mut change = Change::default();
-        if let Some(old) = u16_at(bytes, at) {
-            let new = match !checksum::add(!old, self.0) {
-                // In UDP a checksum of zero says that there is none (RFC 768).
-                0 if has_no_zero => 0xffff,
-                new => new,
-            };
-            bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
-            change.note(old, new);
-        }
-        change
-    }
-}
-
-/// Writes bytes, an even number at an even place of the header; returns what that changes. What is cut off stays away.
-#[inline(always)]
-fn put(bytes: &mut [u8], at: usize, value: &[u8]) -> Change {
-    let mut change = Change::default();
-    for (n, word) in value.chunks_exact(2).enumerate() {
-        let at = at + 2 * n;
-        if let Some(old) = u16_at(bytes, at) {
-            bytes[at..at + 2].copy_from_slice(word);
-            change.note(old, u16::from_be_bytes([word[0], word[1]]));
+impl Spot {
+    /// Changes the address of a side, and its port, of TCP and UDP, if there is one to write.
+    #[inline]
+    fn rewrite(self, bytes: &mut [u8], end: End, address: u128, port: Option<u16>) -> Change {
+        let protocol = Protocol(self.protocol);
+        let headers = Headers { ip: self.ip.into(), transport: self.transport.into(), protocol };
+        let has_ports = matches!(self.protocol, TCP | UDP);
+        let place = if end == End::Source { 0 } else { 2 };
+        let port = port.filter(|_| has_ports).map(|port| (place, port));
+        match self.is_six {
+            true => headers.rewrite6(bytes, end, address, port),
+            false => headers.rewrite4(bytes, end, address as u32, port),
         }
     }
-    change
-}
-
-/// Where the checksum of a transport header stands, and whether it covers the addresses.
-#[inline(always)]
-fn checksum_of(protocol: u8) -> Option<(usize, bool)> {
-    match protocol {
-        TCP => Some((16, true)),
-        UDP | UDP_LITE | DCCP => Some((6, true)),
-        ICMP => Some((2, false)),
-        ICMP6 => Some((2, true)),
-        _ => None,
-    }
-}
-
-/// Changes the address of a side, and its port, if there is one to write; returns how a sum over all of it changes.
-#[inline]
-fn rewrite_at(bytes: &mut [u8], spot: Spot, end: End, address: u128, port: Option<u16>) -> Change {
-    let (ip, transport) = (usize::from(spot.ip), usize::from(spot.transport));
-    let is_source = end == End::Source;
-    let of_address = match spot.is_six {
-        true => put(bytes, ip + if is_source { 8 } else { 24 }, &address.to_be_bytes()),
-        false => put(bytes, ip + if is_source { 12 } else { 16 }, &(address as u32).to_be_bytes()),
-    };
-    let mut all = of_address;
-    if !spot.is_six {
-        all.join(of_address.adjust(bytes, ip + 10, false));
-    }
-    let mut covered = Change::default();
-    if let Some(port) = port.filter(|_| matches!(spot.protocol, TCP | UDP)) {
-        covered = put(bytes, transport + if is_source { 0 } else { 2 }, &port.to_be_bytes());
-        all.join(covered);
-    }
-    let Some((place, covers)) = checksum_of(spot.protocol) else { return all };
-    if covers {
-        covered.join(of_address);
-    }
-    let is_datagram = matches!(spot.protocol, UDP | UDP_LITE);
-    let has_none = spot.protocol == UDP && u16_at(bytes, transport + place) == Some(0);
-    if !has_none {
-        all.join(covered.adjust(bytes, transport + place, is_datagram));
-    }
-    all
 }
 
 /// Changes the address of a side of a packet, and its port, of TCP and UDP.
 #[inline]
 pub(crate) fn rewrite(ip: &mut [u8], view: &View, end: End, address: u128, port: u16) {
-    rewrite_at(ip, view.spot, end, address, Some(port));
+    view.spot.rewrite(ip, end, address, Some(port));
 }
 
 /// Changes the address of a side of a packet that carries an ICMP error.
 pub(crate) fn rewrite_address(ip: &mut [u8], view: &View, end: End, address: u128) {
-    rewrite_at(ip, view.spot, end, address, None);
+    view.spot.rewrite(ip, end, address, None);
 }
 
 /// Changes a side of the packet that an ICMP error quotes, and the error's checksum with it.
@@ -384,6 +285,6 @@ pub(crate) fn rewrite_quoted(
     address: u128,
     port: u16,
 ) {
-    let change = rewrite_at(ip, quoted.spot, end, address, Some(port));
+    let change = quoted.spot.rewrite(ip, end, address, Some(port));
     change.adjust(ip, usize::from(view.spot.transport) + 2, false);
 }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A router that balances, between Linux hosts: a client, and three servers on links of their own; and files of statements on the command line.
+//! Routers that balance, between Linux hosts: a client, and three servers on links of their own. One is written by hand, others by
+//! `junctor init router`. And files of statements on the command line.
+
+#[allow(dead_code)]
+mod peers;
 
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -17,10 +21,7 @@ const SERVICE: &str = "192.0.2.80";
 /// Says its name to who connects, and sends back what it gets.
 const SERVE: &str = r#"
 import socket, sys, threading
-s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-s.bind(("0.0.0.0", int(sys.argv[2])))
-s.listen(128)
+s = socket.create_server(("::", int(sys.argv[2])), family=socket.AF_INET6, backlog=128, dualstack_ipv6=True)
 print("listening", flush=True)
 def serve(c):
     try:
@@ -96,42 +97,79 @@ fn configuration(files: &str) -> String {
     text
 }
 
+/// How a router is written by `junctor init router`: the service's address, its statements, and further arguments.
+struct Written<'a> {
+    service: &'a str,
+    statements: &'a str,
+    more: &'a [&'a str],
+}
+
+/// The text of a router that `junctor init router` writes. `FILES` in its arguments is the folder of files.
+fn written(dut: &Namespace, files: &str, more: &[&str]) -> String {
+    let interface = |(n, (_, device, network)): (usize, &(&str, &str, &str))| {
+        format!("{device}={network}.1/24,2001:db8:{n}::1/64")
+    };
+    let interfaces: Vec<String> = LINKS.iter().enumerate().map(interface).collect();
+    let balance = format!("{files}/lb");
+    let more: Vec<String> = more.iter().map(|word| word.replace("FILES", files)).collect();
+    let words = [JUNCTOR, "init", "router"].into_iter().chain(interfaces.iter().map(String::as_str));
+    let words: Vec<&str> =
+        words.chain(["--balance", &balance]).chain(more.iter().map(String::as_str)).collect();
+    let text = dut.run(&words).unwrap().replace("FromDevice(", "FromDevice(METHOD AF_PACKET, ");
+    text.replace("ToDevice(", "ToDevice(METHOD AF_PACKET, ")
+}
+
 struct Site {
     client: Namespace,
     servers: Vec<Namespace>,
     programs: BTreeMap<usize, Process>,
     port: String,
+    /// The virtual address.
+    service: String,
     _dut: Namespace,
     files: tempfile::TempDir,
     router: Process,
 }
 
 impl Site {
-    fn new(mode: &str) -> Site {
+    fn new(mode: &str, by: Option<Written<'_>>) -> Site {
         let [client, one, two, three, dut] =
             ["cl", "s1", "s2", "s3", "dut"].map(|role| Namespace::new(role).unwrap());
         let hosts = [&client, &one, &two, &three];
-        for (host, (far, device, network)) in hosts.into_iter().zip(LINKS) {
+        for (n, (host, (far, device, network))) in hosts.into_iter().zip(LINKS).enumerate() {
             Cable::default().lay(host, far, &dut, device).unwrap();
+            host.sysctl("net/ipv6/conf/all/disable_ipv6", "0").unwrap();
+            host.sysctl(&format!("net/ipv6/conf/{far}/disable_ipv6"), "0").unwrap();
             host.ip("link set lo up").unwrap();
             host.ip(&format!("addr add {network}.2/24 dev {far}")).unwrap();
             host.ip(&format!("route add default via {network}.1")).unwrap();
+            host.ip(&format!("addr add 2001:db8:{n}::2/64 dev {far} nodad")).unwrap();
+            host.ip(&format!("route add default via 2001:db8:{n}::1")).unwrap();
         }
         let servers = vec![one, two, three];
+        let service = by.as_ref().map_or(SERVICE, |by| by.service).to_owned();
         if mode == "direct" {
-            servers.iter().for_each(|host| drop(host.ip(&format!("addr add {SERVICE}/32 dev lo")).unwrap()));
+            servers.iter().for_each(|host| drop(host.ip(&format!("addr add {service}/32 dev lo")).unwrap()));
         }
         let files = tempfile::tempdir().unwrap();
         let path = |name: &str| files.path().join(name).display().to_string();
         let port = if mode == "direct" { "80" } else { "8080" };
-        std::fs::write(path("lb"), statements(mode, port)).unwrap();
-        std::fs::write(path("r.click"), configuration(&files.path().display().to_string())).unwrap();
+        let folder = files.path().display().to_string();
+        let (statements, more) = match &by {
+            None => (statements(mode, port), &[][..]),
+            Some(by) => (by.statements.to_owned(), by.more),
+        };
+        std::fs::write(path("lb"), statements).unwrap();
+        std::fs::write(path("rules"), RULES).unwrap();
+        std::fs::write(path("nat"), "translate 10.0.0.0/8 to 203.0.113.1\n").unwrap();
+        let text = if by.is_some() { written(&dut, &folder, more) } else { configuration(&folder) };
+        std::fs::write(path("r.click"), text).unwrap();
         let mut router = dut.spawn(&[JUNCTOR, "run", "--control", &path("sock"), &path("r.click")]).unwrap();
         wait_for("the router", PATIENCE, || files.path().join("sock").exists() || router.ended().is_some())
             .unwrap();
         assert!(router.ended().is_none(), "{}", router.stderr());
         let (programs, port) = (BTreeMap::new(), port.to_owned());
-        let mut site = Site { client, servers, programs, port, _dut: dut, files, router };
+        let mut site = Site { client, servers, programs, port, service, _dut: dut, files, router };
         (0..3).for_each(|n| site.start(n));
         site.wait_for_states(["up"; 3]);
         site
@@ -158,7 +196,7 @@ impl Site {
     }
 
     fn states(&self) -> Vec<String> {
-        let shown = self.json(&["balance", "show"]);
+        let shown = self.json(&["balance", "show", "web"]);
         let all = shown["servers"].as_array().unwrap();
         all.iter().map(|one| one["state"].as_str().unwrap().to_owned()).collect()
     }
@@ -171,7 +209,12 @@ impl Site {
 
     /// How many of some connections each server gets.
     fn connect(&self, count: &str, patience: &str) -> BTreeMap<String, usize> {
-        let said = self.client.run(&["python3", "-c", CONNECT, SERVICE, "80", count, patience]).unwrap();
+        self.connect_to(&self.service, count, patience)
+    }
+
+    /// The same to another address.
+    fn connect_to(&self, service: &str, count: &str, patience: &str) -> BTreeMap<String, usize> {
+        let said = self.client.run(&["python3", "-c", CONNECT, service, "80", count, patience]).unwrap();
         let mut counts = BTreeMap::new();
         said.lines().for_each(|name| *counts.entry(name.to_owned()).or_default() += 1);
         counts
@@ -208,7 +251,7 @@ fn of(held: &BTreeMap<String, usize>, servers: &[&str]) -> BTreeMap<String, usiz
 }
 
 fn check(mode: &str) {
-    let mut site = Site::new(mode);
+    let mut site = Site::new(mode, None);
     let counts = site.connect("60", "60");
     assert!(counts.len() == 3 && counts.keys().all(|name| name.starts_with("server")), "{counts:?}");
     let mut holder = site.client.spawn(&["python3", "-c", HOLD, SERVICE, "80", "40"]).unwrap();
@@ -289,6 +332,210 @@ fn checks_begin(site: &Site, mode: &str) {
     std::fs::write(&path, text).unwrap();
     site.json(&["balance", "load"]);
     site.wait_for_states(["up"; 3]);
+}
+
+/// What may pass through the router with a firewall.
+const RULES: &str = "zone inside d1 d2 d3\nzone outside d0\naccept from outside to inside tcp port 8080\n\
+    accept from inside to outside\naccept from self to inside\naccept to self ping\n";
+
+/// Services of both families; the address of the first one is to be said.
+fn both(address: &str, mode: &str) -> String {
+    let port = if mode == "nat" { " port 8080" } else { "" };
+    let mut text = format!(
+        "own 10.0.1.1\nown 2001:db8:1::1\nservice web tcp {address} port 80 {mode}\nservice six tcp 2001:db8:0::80 port 80\n\
+         check web tcp every 300ms timeout 300ms rise 2 fall 2\ncheck six icmp every 300ms timeout 300ms\npersist six source\n"
+    );
+    for n in 1..4 {
+        text += &format!("server web 10.0.{n}.2{port}\nserver six 2001:db8:{n}::2 port 8080\n");
+    }
+    text
+}
+
+/// A router that `junctor init router` has written: one server drains, one dies.
+fn check_written(mode: &str, service: &str, more: &[&str]) -> Site {
+    let statements = both(service, mode);
+    let mut site = Site::new(mode, Some(Written { service, statements: &statements, more }));
+    assert_eq!(site.connect("60", "60").len(), 3);
+    let mut holder = site.client.spawn(&["python3", "-c", HOLD, service, "80", "30"]).unwrap();
+    holder.wait_for_text("round 0 ", PATIENCE).unwrap();
+    let before = held(&mut holder);
+    assert_eq!(before.values().sum::<usize>(), 30, "{before:?}");
+    site.json(&["balance", "set", "web", "10.0.1.2", "drain"]);
+    assert_eq!(site.connect("30", "60").into_keys().collect::<Vec<_>>(), ["server2", "server3"]);
+    assert_eq!(held(&mut holder), before);
+    site.programs.remove(&1);
+    site.wait_for_states(["draining", "down", "up"]);
+    assert_eq!(site.connect("30", "60").into_keys().collect::<Vec<_>>(), ["server3"]);
+    let left = of(&before, &["server1", "server3"]);
+    wait_for("the lost connections", PATIENCE, || held(&mut holder) == left).unwrap();
+    // The router answers for the virtual address, and for what no service is for.
+    peers::ping(&site.client, &[service]).unwrap();
+    peers::ping(&site.client, &["2001:db8:0::80"]).unwrap();
+    if more.is_empty() {
+        let refused = site.client.run(&["python3", "-c", CONNECT, service, "81", "1", "60"]).unwrap();
+        assert_eq!(refused.trim(), "ConnectionRefusedError");
+    }
+    sessions_are_listed(&site, &mut holder, &left);
+    site.start(1);
+    site.wait_for_states(["draining", "up", "up"]);
+    assert!(site.router.ended().is_none(), "{}", site.router.stderr());
+    site
+}
+
+/// `junctor sessions` lists, counts, sorts and ends what the load balancer has.
+fn sessions_are_listed(site: &Site, holder: &mut Process, left: &BTreeMap<String, usize>) {
+    let lb = ["--element", "lb"];
+    let of = |words: &[&str]| site.json(&[&["sessions"], &lb[..], words].concat());
+    let held_by_one = of(&["--address", "10.0.1.2", "--state", "open", "--limit", "0"]);
+    let all = held_by_one["sessions"].as_array().unwrap();
+    let known =
+        all.iter().filter(|one| one["server"] == "10.0.1.2" && one["packets_there"].as_u64() > Some(2));
+    assert!(known.count() >= left["server1"], "{held_by_one}");
+    let count = of(&["--count", "--protocol", "tcp"])["count"].as_u64().unwrap();
+    assert!(count >= left.values().sum::<usize>() as u64);
+    let top = of(&["--top", "1"]);
+    assert_eq!(top["top"][0]["source"], "203.0.113.2", "{top}");
+    assert!(top["top"][0]["bytes"].as_u64() > Some(20_000 * 60), "{top}");
+    // Ended sessions begin again with the next packet: with the same server, which is up.
+    let ended = of(&["--address", "10.0.3.2", "--state", "open", "--end"]);
+    assert!(ended["ended"].as_u64() >= Some(left["server3"] as u64), "{ended}");
+    let now = held(holder);
+    assert_eq!(now["server1"], left["server1"]);
+}
+
+#[test]
+fn a_written_router_balances_both_families() {
+    if skip_without("a_written_router_balances_both_families", &["python3", "ethtool", "ping"]) {
+        return;
+    }
+    let site = check_written("nat", "203.0.113.80", &[]);
+    // A client keeps its server: persistence by source.
+    let counts = site.connect_to("2001:db8:0::80", "10", "60");
+    assert!(counts.len() == 1 && counts.keys().all(|name| name.starts_with("server")), "{counts:?}");
+}
+
+#[test]
+fn a_written_router_has_servers_answer_directly() {
+    if skip_without("a_written_router_has_servers_answer_directly", &["python3", "ethtool", "ping"]) {
+        return;
+    }
+    check_written("direct", "203.0.113.80", &[]);
+}
+
+/// The only outside address is for services, and for hosts inside; the firewall sees the servers' own addresses.
+#[test]
+fn a_written_router_balances_translates_and_filters() {
+    if skip_without("a_written_router_balances_translates_and_filters", &["python3", "ethtool", "ping"]) {
+        return;
+    }
+    let more = ["--nat", "FILES/nat", "--outside", "d0", "--firewall", "FILES/rules"];
+    let site = check_written("nat", "203.0.113.1", &more);
+    let through = site.json(&["sessions", "--element", "fw", "--address", "10.0.3.2", "--limit", "0"]);
+    let all = through["sessions"].as_array().unwrap();
+    let is_whole = |one: &&Value| {
+        one["destination"] == "10.0.3.2"
+            && one["destination_port"] == 8080
+            && one["packets_back"].as_u64() > Some(2)
+    };
+    assert!(all.iter().any(|one| is_whole(&one)), "{through}");
+    let server = peers::serve(&site.client, "203.0.113.2", "9000");
+    assert_eq!(peers::connect(&site.servers[0], "203.0.113.2", "9000", "60"), "203.0.113.1 100000");
+    drop(server);
+    let counts = site.connect_to("2001:db8:0::80", "5", "60");
+    assert!(counts.len() == 1 && counts.keys().all(|name| name.starts_with("server")), "{counts:?}");
+}
+
+#[test]
+fn written_routers_of_every_kind_are_sound() {
+    let files = tempfile::tempdir().unwrap();
+    let path = |name: &str| files.path().join(name).display().to_string();
+    std::fs::write(path("rules"), "zone a d0\nzone b d1 nat64\naccept from a to b\n").unwrap();
+    std::fs::write(path("nat"), "translate 10.0.1.0/24 to 10.0.0.80\n").unwrap();
+    std::fs::write(path("nat64"), "translate 10.0.1.0/24,2001:db8:1::/64 to 10.0.0.80\n").unwrap();
+    let four = "own 10.0.0.1\nservice a tcp 10.0.0.80 port 80,8000-8010\nserver a 10.0.1.2\nservice b any 192.0.2.1 direct\nserver b 10.0.1.3\n";
+    let six = "own 2001:db8::1\nservice c tcp 2001:db8::80\nserver c 2001:db8:1::2\nservice d udp 2001:db8::80 direct\nserver d 2001:db8:1::2\n";
+    std::fs::write(path("four"), four).unwrap();
+    std::fs::write(path("six"), six).unwrap();
+    std::fs::write(path("both"), format!("{four}{six}")).unwrap();
+    let init = |interfaces: &[&str], more: &[&str]| {
+        let command = [&["init", "router"], interfaces, more].concat();
+        Command::new(JUNCTOR).args(&command).output().unwrap()
+    };
+    let sound = |interfaces: &[&str], more: &[&str]| {
+        let made = init(interfaces, more);
+        assert!(made.status.success(), "{interfaces:?} {more:?}: {made:?}");
+        std::fs::write(path("r.click"), made.stdout).unwrap();
+        let checked = Command::new(JUNCTOR).args(["check", &path("r.click")]).output().unwrap();
+        assert!(
+            checked.status.success() && checked.stderr.is_empty(),
+            "{interfaces:?} {more:?}: {checked:?}"
+        );
+    };
+    let v4 = ["d0=10.0.0.1/24", "d1=10.0.1.1/24"];
+    let v6 = ["d0=2001:db8::1/64", "d1=2001:db8:1::1/64"];
+    let all = ["d0=10.0.0.1/24,2001:db8::1/64", "d1=10.0.1.1/24,2001:db8:1::1/64"];
+    let host = ["--host", "--netns", "ctl", "--feed", "routes"];
+    let (rules, lb) = (path("rules"), [path("four"), path("six"), path("both"), path("absent")]);
+    let wall = ["--firewall", &rules];
+    let nat = |file: &str| ["--nat".to_owned(), path(file), "--outside".to_owned(), "d0".to_owned()];
+    for (interfaces, balance, nats) in [
+        (v4, &lb[0], &["nat"][..]),
+        (v6, &lb[1], &[]),
+        (all, &lb[0], &["nat", "nat64"]),
+        (all, &lb[2], &["nat", "nat64"]),
+        ([all[0], v4[1]], &lb[0], &[]),
+        ([v4[0], all[1]], &lb[0], &[]),
+    ] {
+        for more in [&[][..], &host, &["--bfd"], &wall, &[&host[..], &["--bfd"], &wall].concat()] {
+            let more = [&["--balance", balance], more].concat();
+            sound(&interfaces, &more);
+            for file in nats {
+                let nat = nat(file);
+                let nat: Vec<&str> = nat.iter().map(String::as_str).collect();
+                sound(&interfaces, &[&more[..], &nat].concat());
+            }
+        }
+    }
+    // The file comes later.
+    let made = init(&all, &["--balance", &lb[3]]);
+    assert!(made.status.success() && String::from_utf8_lossy(&made.stdout).contains("file was not there"));
+    what_does_not_fit_is_said(&path, &init);
+}
+
+fn what_does_not_fit_is_said(path: &dyn Fn(&str) -> String, init: &dyn Fn(&[&str], &[&str]) -> Output) {
+    let file = path("wrong");
+    for (text, more, said) in [
+        ("service a tcp 10.0.0.80\nservr", &[][..], "unknown statement 'servr'"),
+        (
+            "own 10.0.9.9\nservice a tcp 10.0.0.80\nserver a 10.0.1.2",
+            &[],
+            "own 10.0.9.9: no interface of the router",
+        ),
+        (
+            "service a tcp 2001:db8::80\nserver a 2001:db8::2",
+            &[],
+            "line 1: service 'a' has IPv6, and no interface",
+        ),
+        ("service a tcp 10.0.0.255\nserver a 10.0.1.2", &[], "10.0.0.255 is no host's address on a link"),
+        (
+            "service a tcp 10.0.0.80 direct\nserver a 10.0.2.2",
+            &[],
+            "server 10.0.2.2 of 'a' is on no link of the router",
+        ),
+        ("service a tcp 10.0.0.1\nserver a 10.0.1.2", &["--nat"], "service 'a' has all ports of 10.0.0.1"),
+        ("service a tcp 10.0.0.1\nserver a 10.0.1.2", &["--mpls"], "cannot be used with"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        std::fs::write(path("own"), "translate 10.0.1.0/24 to 10.0.0.1\n").unwrap();
+        let nat = path("own");
+        let more: Vec<&str> = match more {
+            ["--nat"] => vec!["--nat", &nat, "--outside", "d0"],
+            more => more.to_vec(),
+        };
+        let made = init(&["d0=10.0.0.1/24", "d1=10.0.1.1/24"], &[&["--balance", &file], &more[..]].concat());
+        let stderr = String::from_utf8_lossy(&made.stderr).into_owned();
+        assert!(made.status.code() == Some(2) && stderr.contains(said), "{text}: {stderr}");
+    }
 }
 
 #[test]

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a packet of IPv4 says to a translator, and how its addresses and ports are changed.
-//!
-//! Checksums are adjusted by what changes (RFC 1624), so a wrong one stays wrong and its receiver finds out.
 
-use wire::{Protocol, checksum};
+use wire::Protocol;
+use wire::rewrite::{Change, Headers, icmp_query, u16_at, u32_at};
 
 use crate::policy::{ICMP, TCP, UDP};
 
@@ -60,22 +59,13 @@ pub(crate) struct View {
     at: At,
 }
 
-const UDP_LITE: u8 = 136;
+pub(crate) use wire::rewrite::End;
+
 /// Flags of TCP.
 pub(crate) const FIN: u8 = 1;
 pub(crate) const SYN: u8 = 2;
 pub(crate) const RST: u8 = 4;
 pub(crate) const ACK: u8 = 16;
-
-#[inline(always)]
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]))
-}
-
-#[inline(always)]
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
-}
 
 /// The source of a packet of IPv4, if it is that long.
 #[inline]
@@ -87,15 +77,6 @@ pub(crate) fn source(ip: &[u8]) -> Option<u32> {
 #[inline]
 pub(crate) fn destination(ip: &[u8]) -> Option<u32> {
     u32_at(ip, 16)
-}
-
-/// Whether a message of ICMP is a query with an identifier, or the answer to one.
-fn query(kind: u8) -> Option<bool> {
-    match kind {
-        8 | 13 | 15 | 17 => Some(true),
-        0 | 14 | 16 | 18 => Some(false),
-        _ => None,
-    }
 }
 
 impl View {
@@ -167,7 +148,7 @@ fn ports(header: &[u8]) -> [u16; 2] {
 
 fn icmp(message: &[u8], at: usize) -> Option<Upper> {
     let header = message.first_chunk::<8>()?;
-    if let Some(asks) = query(header[0]) {
+    if let Some(asks) = icmp_query(Protocol::ICMP, header[0]) {
         let id = u16::from_be_bytes([header[4], header[5]]);
         return Some(if asks { Upper::Query { id } } else { Upper::Answer { id } });
     }
@@ -187,7 +168,7 @@ fn quoted(ip: &[u8], at: usize) -> Option<Quoted> {
     let ports = match protocol {
         ICMP => {
             let id = u16_at(rest, 4)?;
-            if query(*rest.first()?)? { [id, 0] } else { [0, id] }
+            if icmp_query(Protocol::ICMP, *rest.first()?)? { [id, 0] } else { [0, id] }
         }
         _ if Protocol(protocol).has_ports() => [u16_at(rest, 0)?, u16_at(rest, 2)?],
         _ => [0; 2],
@@ -201,54 +182,6 @@ fn quoted(ip: &[u8], at: usize) -> Option<Quoted> {
     })
 }
 
-/// A side of a packet: where its address is in the header of IP, and its port in that of the transport.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Source,
-    Destination,
-}
-
-/// What has changed, in the arithmetic of checksums (RFC 1624): to be subtracted from a checksum.
-#[derive(Clone, Copy, Default)]
-struct Change(u16);
-
-impl Change {
-    #[inline(always)]
-    fn note(&mut self, old: u16, new: u16) {
-        self.0 = checksum::add(self.0, checksum::add(!old, new));
-    }
-
-    /// Adjusts the checksum at `at`, if it is there; returns what it was and is.
-    #[inline(always)]
-    fn adjust(self, bytes: &mut [u8], at: usize) -> Option<(u16, u16)> {
-        let old = u16_at(bytes, at)?;
-        let new = !checksum::add(!old, self.0);
-        bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
-        Some((old, new))
-    }
-}
-
-/// Writes a word; the change is noted in each of the accounts.
-#[inline(always)]
-fn put16(bytes: &mut [u8], at: usize, value: u16, changes: &mut [&mut Change]) {
-    if let Some(old) = u16_at(bytes, at) {
-        bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
-        changes.iter_mut().for_each(|change| change.note(old, value));
-    }
-}
-
-/// Where the checksum of a transport header stands, and whether it covers the addresses.
-#[inline(always)]
-fn checksum_of(protocol: u8) -> Option<(usize, bool)> {
-    match protocol {
-        TCP => Some((16, true)),
-        // UDP-Lite and DCCP have theirs where UDP has it.
-        UDP | UDP_LITE | 33 => Some((6, true)),
-        ICMP => Some((2, false)),
-        _ => None,
-    }
-}
-
 /// Where a port stands in a transport header, if the protocol has one that changes.
 #[inline(always)]
 fn port_of(protocol: u8, end: End) -> Option<usize> {
@@ -259,54 +192,23 @@ fn port_of(protocol: u8, end: End) -> Option<usize> {
     }
 }
 
-/// Changes the address of a side in the headers at `at`, and its port, if there is one to write; returns how sums over all of them change.
+/// Changes the address of a side in the headers at `at`, and its port, if there is one to write; returns how a sum over all of them changes.
 #[inline(always)]
-fn rewrite_at(
-    ip: &mut [u8],
-    at: [usize; 2],
-    protocol: u8,
-    end: End,
-    address: u32,
-    port: Option<u16>,
-) -> Change {
-    let place = at[0] + if end == End::Source { 12 } else { 16 };
-    let (mut header, mut transport, mut all) = (Change::default(), Change::default(), Change::default());
-    let [high, low] = [(address >> 16) as u16, address as u16];
-    let sum = checksum_of(protocol);
-    let covers = sum.is_some_and(|(_, covers)| covers);
-    let mut unused = Change::default();
-    let of_transport = if covers { &mut transport } else { &mut unused };
-    put16(ip, place, high, &mut [&mut header, of_transport, &mut all]);
-    put16(ip, place + 2, low, &mut [&mut header, of_transport, &mut all]);
-    if let Some((old, new)) = header.adjust(ip, at[0] + 10) {
-        all.note(old, new);
-    }
-    if let Some((place, port)) = port_of(protocol, end).zip(port) {
-        put16(ip, at[1] + place, port, &mut [&mut transport, &mut all]);
-    }
-    let Some((place, _)) = sum else { return all };
-    let place = at[1] + place;
-    let is_none = protocol == UDP && u16_at(ip, place) == Some(0);
-    if !is_none && let Some((old, mut new)) = transport.adjust(ip, place) {
-        // In UDP a checksum of zero says that there is none (RFC 768), and UDP-Lite has none of zero (RFC 3828).
-        if matches!(protocol, UDP | UDP_LITE) && new == 0 {
-            new = 0xffff;
-            ip[place..place + 2].copy_from_slice(&new.to_be_bytes());
-        }
-        all.note(old, new);
-    }
-    all
+fn rewrite_at(ip: &mut [u8], at: [At; 2], protocol: u8, end: End, address: u32, port: Option<u16>) -> Change {
+    let [header, transport] = at.map(usize::from);
+    let headers = Headers { ip: header, transport, protocol: Protocol(protocol) };
+    headers.rewrite4(ip, end, address, port_of(protocol, end).zip(port))
 }
 
 /// Changes address and port of a side of a packet. The port of an ICMP query is its identifier.
 #[inline]
 pub(crate) fn rewrite(ip: &mut [u8], view: &View, end: End, address: u32, port: u16) {
-    rewrite_at(ip, [0, usize::from(view.at)], view.protocol, end, address, Some(port));
+    rewrite_at(ip, [0, view.at], view.protocol, end, address, Some(port));
 }
 
 /// Changes the address of a side, and no port.
 pub(crate) fn rewrite_address(ip: &mut [u8], view: &View, end: End, address: u32) {
-    rewrite_at(ip, [0, usize::from(view.at)], view.protocol, end, address, None);
+    rewrite_at(ip, [0, view.at], view.protocol, end, address, None);
 }
 
 /// Changes address and port of a side of the packet that an ICMP error quotes, and the error's checksum with it.
@@ -318,6 +220,6 @@ pub(crate) fn rewrite_quoted(
     address: u32,
     port: Option<u16>,
 ) {
-    let change = rewrite_at(ip, quoted.at.map(usize::from), quoted.protocol, end, address, port);
-    change.adjust(ip, usize::from(view.at) + 2);
+    let change = rewrite_at(ip, quoted.at, quoted.protocol, end, address, port);
+    change.adjust(ip, usize::from(view.at) + 2, false);
 }

@@ -65,6 +65,7 @@ pub mod ndp;
 pub mod pcap;
 mod prefix;
 mod protocol;
+pub mod rewrite;
 pub mod stp;
 pub mod tcp;
 pub mod udp;
