@@ -164,7 +164,7 @@ pub struct Nat {
     tried: Option<(FlowKey, FlowKey)>,
     /// Sessions that a rehearsal has made.
     rehearsed: Option<Vec<FlowId>>,
-    /// What a peer is to be told.
+    /// What is to be reported to a peer.
     changes: Option<mirror::Changes>,
 }
 

@@ -87,7 +87,7 @@ pub struct Counts {
     pub acknowledged: u64,
     /// See `acknowledged`.
     pub resent: u64,
-    /// Streams that we have begun.
+    /// Streams that we have started.
     pub streams: u64,
     /// How many times the peer came up, and was restarted.
     pub ups: u64,
@@ -184,7 +184,7 @@ impl Link {
         self.needs_stream = true;
     }
 
-    /// Whether a stream must begin. If so it has begun, and its first records are awaited.
+    /// Whether a stream must begin. If so it has started, and its first records are awaited.
     pub fn take_restart(&mut self, now_ns: u64) -> bool {
         let is_early = self.began_ns.is_some_and(|began| now_ns < began.saturating_add(RESTART_PAUSE_NS));
         if !self.needs_stream || !self.is_up() || is_early {

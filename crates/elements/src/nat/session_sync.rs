@@ -33,9 +33,9 @@
 //! **Drops:** `discarded` for packets that were read, `sync-refused` for those of the peer that are refused, `bad-protocol` for those that are not of the peer if there is no output 1.
 //!
 //! **Handlers**
-//! * `peer` read: a line each for the state, `up` or `down`; the changes that wait; the frames that are not acknowledged; for how many milliseconds the oldest of them is not; and whether
-//!   all sessions are being sent, or taken: `idle`, `sending`, `taking`, `both`.
-//! * `counts` read: `NAME COUNT`, a line each: datagrams sent, received and refused by reason, frames acknowledged and sent again, streams that were begun, records put, ended and yielded by the peer, and those refused by reason.
+//! * `peer` read: five lines. `state` is `up` or `down`. `waiting` is how many changes wait, and `frames` how many frames are not acknowledged. `lag-ms` is for how long the oldest of them is not.
+//!   `sessions` says whether all sessions are being sent or taken: `idle`, `sending`, `taking`, `both`.
+//! * `counts` read: `NAME COUNT`, a line each. Datagrams and frames come first, then streams: how often all sessions were sent. Records of the peer follow, and those that were not taken, by reason.
 //! * `resync` write: sends all sessions again.
 //!
 //! ```click

@@ -2,9 +2,9 @@
 //! Sessions that two translators both have, so that either can go on alone.
 //!
 //! A session is *owned* by a translator through which its packets go, or *mirrored* from the peer. One that is mirrored never expires: its owner says when it ends. The first
-//! packet that goes through it makes it owned, and the peer is told, which then mirrors it.
+//! packet that goes through it makes it owned. That is reported to the peer, which then mirrors it.
 //!
-//! * A session is told of once both sides have agreed on it. So what outsiders or scans send does not load the peer.
+//! * A session is reported once both sides have agreed on it. So what outsiders or scans send does not load the peer.
 //! * Changes wait in a queue. If it is full, all sessions must be sent again: see [`Nat::changes`].
 //! * Both may own a session, for example while its two directions go through different routers. Each then ends it by its own clock, and the one that has seen the last packet prevails.
 //! * What the translator owns is not given up for what the peer has: another session with the same outside port is refused.
@@ -81,7 +81,7 @@ enum Change {
     Yield(SessionRecord),
 }
 
-/// Changes that wait until the peer is told.
+/// Changes that are to be reported to the peer.
 #[derive(Debug)]
 pub(super) struct Changes {
     all: VecDeque<Change>,
@@ -260,7 +260,7 @@ impl Nat {
         self.subscribers.log = log;
     }
 
-    /// A packet has changed a session: the peer is told when both sides have agreed on it, or do no more; and when it was the peer's.
+    /// A packet has changed a session. That is reported when both sides have agreed on it, or do no more; and when it was the peer's.
     /// Packets of outsiders that do not renew a session leave it to the peer.
     pub(super) fn note_change(&mut self, id: FlowId, protocol: u8, tracks: [Track; 2], renews: bool) {
         let Some(changes) = &mut self.changes else { return };
@@ -397,7 +397,7 @@ impl Nat {
         is_same.then_some((id, (!is_mirrored(flow.expires_ns)).then_some(idle)))
     }
 
-    /// The peer has ended a session. It goes on here if its packets went through here last; then the peer is told.
+    /// The peer has ended a session. It goes on here if its packets went through here last; then that is reported.
     pub fn end_told(&mut self, now_ns: u64, record: &SessionRecord) {
         match self.known_to(now_ns, record) {
             None => {}
