@@ -123,7 +123,7 @@ impl Nat {
         self.changes.is_some()
     }
 
-    /// Forgets the changes that wait: all sessions are told of again.
+    /// Forgets the changes that wait: all sessions are reported again.
     pub fn forget_changes(&mut self) {
         self.changes.iter_mut().for_each(|changes| {
             changes.all.clear();
@@ -145,7 +145,7 @@ impl Nat {
         self.changes.as_ref().map_or(0, |changes| changes.all.len())
     }
 
-    /// Passes up to `most` changes on to `take`, in their order. Returns whether some were lost: then all sessions must be told of again, by [`owned`](Self::owned).
+    /// Passes up to `most` changes on to `take`, in their order. Returns whether some were lost: then all sessions must be reported again, by [`owned`](Self::owned).
     pub fn changes(&mut self, now_ns: u64, most: usize, mut take: impl FnMut(Telling)) -> bool {
         for _ in 0..most {
             let Some(change) = self.changes.as_mut().and_then(|changes| changes.all.pop_front()) else {

@@ -17,10 +17,10 @@ fn pair(text: &str) -> [Nat; 2] {
     })
 }
 
-/// What is told reaches the other one, as bytes. Returns what was not taken.
+/// Changes reach the other one, as bytes. Returns what was not taken.
 fn carry(nats: &mut [Nat; 2], now: u64) -> Vec<NotTaken> {
     let mut refused = Vec::new();
-    // What one is told may make it tell something.
+    // A record may cause another one in return.
     for _ in 0..4 {
         for from in 0..2 {
             let mut told = Vec::new();
