@@ -145,8 +145,9 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
-            "client", "conf", "control", "elements", "engine", "feed", "harness", "icc", "testbed", "lang",
-            "nat", "packet", "planes", "ports", "profile", "report", "sync", "tables", "tester", "wire",
+            "balance", "client", "conf", "control", "elements", "engine", "feed", "harness", "icc",
+            "testbed", "lang", "nat", "packet", "planes", "ports", "profile", "report", "sync", "tables",
+            "tester", "wire",
         ],
     ),
     (

@@ -9,6 +9,8 @@
 //! 4. *Expiry.* All sessions but a tenth expire at once, while packets of that tenth go on.
 //! 5. *Set-up again*, in a table that has its memory already.
 //!
+//! With [`Of::Balance`], a load balancer with 100 servers takes the place of the translator: hosts inside are clients of its service.
+//!
 //! [`table`] calls the translator itself, [`together`] by several workers at once. [`chain`] adds the elements around it. [`peer`] compares a whole gateway with nftables.
 //! [`flood`] is about one host that opens flows without end.
 
@@ -16,6 +18,7 @@ mod chain;
 pub mod flood;
 pub mod peer;
 mod shape;
+mod subject;
 mod table;
 mod together;
 
@@ -36,9 +39,21 @@ const SESSIONS_MAX: usize = 1 << 24;
 /// Packets of a batch at most.
 const BURST_MAX: usize = 256;
 
+/// Whose sessions are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Of {
+    /// Those of a translator.
+    #[default]
+    Nat44,
+    /// Those of a load balancer with address translation.
+    Balance,
+}
+
 /// What is measured, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Whose sessions.
+    pub of: Of,
     /// Inside hosts of each shape.
     pub hosts: Vec<usize>,
     /// Sessions of each host.
@@ -102,7 +117,11 @@ impl Settings {
 /// A setting is wrong, or a packet is not translated as it should be.
 pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     let shapes = args.shapes()?;
-    let mut results = table::measure(args, &shapes)?;
+    if args.of == Of::Balance {
+        let results = table::measure::<subject::Shared>(args, &shapes)?;
+        return Ok(Findings { conditions: conditions(args), results });
+    }
+    let mut results = table::measure::<subject::Translator>(args, &shapes)?;
     for shape in shapes.iter().filter(|shape| chain::suits(shape)) {
         results.push(chain::measure(args, shape)?);
     }
@@ -111,12 +130,15 @@ pub fn measure(args: &Settings) -> Result<Findings, Failure> {
             results.extend(together::measure(args, shape)?);
         }
     }
-    let conditions = json!({
+    Ok(Findings { conditions: conditions(args), results })
+}
+
+fn conditions(args: &Settings) -> serde_json::Value {
+    json!({
         "ports": args.ports, "protocol": args.protocol.name(), "allocation": args.allocation.name(),
         "burst": args.burst, "packets": args.packets, "bytes": shape::FRAME,
         "time": "processor time of the thread; memory: resident set of the process",
-    });
-    Ok(Findings { conditions, results })
+    })
 }
 
 #[cfg(test)]
@@ -125,6 +147,7 @@ mod tests {
 
     fn settings() -> Settings {
         Settings {
+            of: Of::Nat44,
             hosts: vec![8],
             ports: PORTS,
             protocol: Protocol::Udp,
@@ -170,6 +193,18 @@ mod tests {
         for name in ["mpps_1", "scaling_2.apart", "scaling_2.across", "setup_scaling_2"] {
             let name = format!("nat.{name}.504");
             assert!(found.results.iter().any(|one| one.name == name && one.median() > 0.0), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_load_balancer_is_measured() {
+        for (protocol, burst) in [(Protocol::Udp, 32), (Protocol::Tcp, 1)] {
+            let args = Settings { of: Of::Balance, hosts: vec![24, 8], protocol, burst, ..settings() };
+            let found = measure(&args).unwrap_or_else(|why| panic!("{protocol:?}: {why}"));
+            let names: Vec<&str> = found.results.iter().map(|one| &*one.name).collect();
+            for name in ["setup_per_s.504", "setup_per_s.1512", "ns_per_packet.504", "expiry.batch_us.1512"] {
+                assert!(names.contains(&&*format!("nat.balance.{name}")), "{protocol:?}: {names:?}");
+            }
         }
     }
 

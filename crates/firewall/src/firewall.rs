@@ -646,7 +646,7 @@ struct Bench<'a> {
     ip: &'a [u8],
     now_ns: u64,
     free: usize,
-    /// Whether there are more than there may be: another one does not come, whoever goes.
+    /// Whether there are more than there may be: no other one comes then.
     is_over: bool,
     /// Whether everything stays as it is.
     rehearses: bool,

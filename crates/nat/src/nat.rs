@@ -25,6 +25,7 @@ mod held;
 mod listing;
 mod lives;
 mod mirror;
+mod room;
 mod shared;
 mod sip;
 mod six;
@@ -268,6 +269,7 @@ impl Nat {
     /// Ends sessions whose time has come; at most so many are looked at.
     #[inline]
     pub fn reap(&mut self, now_ns: u64, mut looks: usize) {
+        self.grow_along();
         self.subscribers.pass(now_ns);
         while let Some(id) = self.sessions.expired(now_ns, &mut looks) {
             self.remove(id);

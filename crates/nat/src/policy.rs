@@ -480,7 +480,6 @@ impl Policy {
             && self.algs == other.algs
             && self.hosts == other.hosts
             && (self.filter == other.filter || other.filter != Filter::AddressDependent)
-            && self.sessions == other.sessions
     }
 
     /// Who has an outside address and port at any time: by a static translation, a forward, or a deterministic one. The inside address, with

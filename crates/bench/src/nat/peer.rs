@@ -153,6 +153,7 @@ mod tests {
             return;
         }
         let args = Settings {
+            of: super::super::Of::Nat44,
             hosts: vec![4],
             ports: 63,
             protocol: Protocol::Udp,
@@ -176,6 +177,7 @@ mod tests {
     #[test]
     fn what_cannot_be_compared_is_refused() {
         let args = Settings {
+            of: super::super::Of::Nat44,
             hosts: vec![4],
             ports: 63,
             protocol: Protocol::Tcp,

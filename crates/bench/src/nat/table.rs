@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The translator itself, called as its element calls it: packets of known sessions with a shared reference, then the others with an exclusive one.
+//! A translator or a load balancer itself, called as its element calls it.
 //!
 //! Packets are written in pieces of a few thousand, and only what the translator does to a piece is timed. So its time has no
 //! clock in it, and packets are in the cache as after a device. What comes out is compared with what was expected, untimed.
 
-use std::hint::black_box;
-use std::sync::Arc;
-
-use ::nat::{Ahead, Nat, Outcome, PutOff};
 use fastrand::Rng;
 use report::measure::Measured;
-use sync::read_mostly::{ReadMostly, Reader};
 
 use super::Settings;
 use super::shape::{Bytes, Ends, LENGTH, Protocol, Shape, Step, ends_of, is_sound};
+use super::subject::Subject;
 use crate::Error;
 use crate::fib::thread_seconds;
 
@@ -35,15 +31,15 @@ const QUIET: usize = 4096;
 ///
 /// # Errors
 /// A packet is not translated as it should be.
-pub(super) fn measure(args: &Settings, shapes: &[Shape]) -> Result<Vec<Measured>, Error> {
-    let first = first(args, shapes)?;
+pub(super) fn measure<S: Subject>(args: &Settings, shapes: &[Shape]) -> Result<Vec<Measured>, Error> {
+    let first = first::<S>(args, shapes)?;
     let mut results = Vec::new();
     for (shape, first) in shapes.iter().zip(first) {
         let mut runs: Vec<Run> = Vec::new();
         for seed in 0..args.runs.max(1) {
-            runs.push(run(args, shape, seed as u64)?);
+            runs.push(run::<S>(args, shape, seed as u64)?);
         }
-        let name = |what: &str| format!("nat.{what}.{}", shape.sessions());
+        let name = |what: &str| format!("{}.{what}.{}", S::NAME, shape.sessions());
         let all = |what: &str, unit, of: fn(&Run) -> f64| {
             Measured::new(name(what), unit, runs.iter().map(of).collect())
         };
@@ -71,11 +67,11 @@ struct First {
 }
 
 /// Ramps each shape up. All tables stay until the last one is measured: what a freed one leaves would hide what the next one takes.
-fn first(args: &Settings, shapes: &[Shape]) -> Result<Vec<First>, Error> {
+fn first<S: Subject>(args: &Settings, shapes: &[Shape]) -> Result<Vec<First>, Error> {
     let (mut kept, mut all) = (Vec::new(), Vec::new());
     for shape in shapes {
         let before = crate::feed::resident();
-        let mut trial = Trial::new(args, shape, 0)?;
+        let mut trial = Trial::<S>::new(args, shape, 0)?;
         // The list of outside ports is the benchmark's own.
         let own = crate::feed::resident();
         trial.outside.fill((1, 1));
@@ -105,8 +101,8 @@ struct Expiry {
     ns_per_session: f64,
 }
 
-fn run(args: &Settings, shape: &Shape, seed: u64) -> Result<Run, Error> {
-    let mut trial = Trial::new(args, shape, seed)?;
+fn run<S: Subject>(args: &Settings, shape: &Shape, seed: u64) -> Result<Run, Error> {
+    let mut trial = Trial::<S>::new(args, shape, seed)?;
     let setup_per_s = shape.sessions() as f64 / trial.set_up(PIECE)?.0;
     trial.ramp_up()?;
     let ns_per_packet = trial.throughput(args.packets)? * 1e9;
@@ -116,40 +112,27 @@ fn run(args: &Settings, shape: &Shape, seed: u64) -> Result<Run, Error> {
     Ok(Run { setup_per_s, setup_again_per_s, ns_per_packet, expiry })
 }
 
-/// A translator with its traffic.
-pub(super) struct Trial<'a> {
-    shape: &'a Shape,
-    nat: ReadMostly<Nat>,
-    reader: Reader<Nat>,
+/// A translator or a load balancer with its traffic.
+pub(super) struct Trial<'a, S> {
+    pub(super) shape: &'a Shape,
+    pub(super) subject: S,
     pub(super) now_ns: u64,
     /// When the last set-up began.
     began_ns: u64,
     burst: usize,
     pub(super) rng: Rng,
-    /// By session: its outside address and port.
+    /// By session: the address and port that its first packet has got.
     outside: Vec<(u32, u16)>,
     pub(super) packets: Vec<Bytes>,
     /// The sessions of the packets.
     pub(super) sessions: Vec<usize>,
-    decided: Decided,
 }
 
-/// Packets of a batch that are being decided on: room for those of the next.
-#[derive(Default)]
-pub(super) struct Decided {
-    ahead: Vec<Ahead>,
-    outcomes: Vec<Option<Outcome>>,
-}
-
-impl<'a> Trial<'a> {
-    pub(super) fn new(args: &Settings, shape: &'a Shape, seed: u64) -> Result<Trial<'a>, Error> {
-        let reading = ::nat::read("bench", &shape.statements().join("\n"));
-        let policy = reading.policy.ok_or_else(|| Error::configuration(reading.diagnostics))?;
-        let nat = ReadMostly::new(Nat::new(Arc::new(policy), &[], seed));
+impl<'a, S: Subject> Trial<'a, S> {
+    pub(super) fn new(args: &Settings, shape: &'a Shape, seed: u64) -> Result<Trial<'a, S>, Error> {
         Ok(Trial {
             shape,
-            reader: nat.reader(),
-            nat,
+            subject: S::new(shape, seed)?,
             now_ns: SECOND_NS,
             began_ns: SECOND_NS,
             burst: args.burst,
@@ -157,31 +140,17 @@ impl<'a> Trial<'a> {
             outside: vec![(0, 0); shape.sessions()],
             packets: vec![[0; LENGTH]; PIECE],
             sessions: Vec::with_capacity(PIECE),
-            decided: Decided::default(),
         })
-    }
-
-    pub(super) fn shape(&self) -> &'a Shape {
-        self.shape
-    }
-
-    /// The sessions, for another worker.
-    pub(super) fn reader(&self) -> Reader<Nat> {
-        self.nat.reader()
     }
 
     /// The time that sessions may be idle after ramp-up.
     fn idle_ns(&self) -> u64 {
-        let nat = self.nat.write();
-        let timeouts = &nat.policy().timeouts;
-        if self.shape.protocol == Protocol::Tcp { timeouts.tcp } else { timeouts.udp }
+        self.subject.idle_ns(self.shape.protocol)
     }
 
     /// The ends of a session's packet before it is translated, and after.
     fn ends(&self, session: usize, leaves: bool) -> [Ends; 2] {
-        let [inside, peer] = self.shape.ends(session);
-        let outside = self.outside[session];
-        if leaves { [[inside, peer], [outside, peer]] } else { [[peer, outside], [peer, inside]] }
+        S::ends(self.shape.ends(session), self.outside[session], leaves)
     }
 
     /// Writes a packet for each of the sessions; `leaves` says for each batch which way it goes.
@@ -199,7 +168,7 @@ impl<'a> Trial<'a> {
         let mut translated = 0;
         let since = thread_seconds();
         for (number, batch) in self.packets[..count].chunks_mut(self.burst).enumerate() {
-            translated += translate(&mut self.reader, self.now_ns, batch, leaves(number), &mut self.decided);
+            translated += self.subject.pass(self.now_ns, batch, leaves(number));
             self.now_ns += STEP_NS;
         }
         let seconds = thread_seconds() - since;
@@ -238,11 +207,11 @@ impl<'a> Trial<'a> {
             let took = self.translate(|_| true)?;
             (seconds, longest) = (seconds + took, longest.max(took));
             for (session, packet) in self.sessions.iter().zip(&self.packets) {
-                self.outside[*session] = ends_of(packet).unwrap_or_default()[0];
+                self.outside[*session] = S::learn(ends_of(packet).unwrap_or_default());
             }
             self.check(|_| true)?;
         }
-        match self.nat.write().len() {
+        match self.subject.len() {
             count if count == self.shape.sessions() => Ok((seconds, longest)),
             count => Err(Error::nothing(format!("{count} sessions in place of {}", self.shape.sessions()))),
         }
@@ -296,17 +265,17 @@ impl<'a> Trial<'a> {
         for number in 0..QUIET {
             quiet += self.one_batch(lasting, number)? - clock;
         }
-        let (before, quiet) = (self.nat.write().len(), quiet / QUIET as f64);
+        let (before, quiet) = (self.subject.len(), quiet / QUIET as f64);
         self.now_ns = self.began_ns + self.idle_ns() + SURELY_NS;
         let (mut sum, mut max, mut batches) = (0.0, 0.0f64, 0);
-        while self.nat.write().len() > lasting {
+        while self.subject.len() > lasting {
             let took = self.one_batch(lasting, batches)? - clock;
             (sum, max, batches) = (sum + took, max.max(took), batches + 1);
             // Each batch looks at more entries than it has packets, so this is a table that does not end.
             if batches > self.shape.sessions() {
                 return Err(Error::nothing(format!(
                     "{} sessions do not expire",
-                    self.nat.write().len() - lasting
+                    self.subject.len() - lasting
                 )));
             }
         }
@@ -335,53 +304,15 @@ impl<'a> Trial<'a> {
     /// Ends all sessions, and waits on the virtual clock until their ports are free.
     fn reset(&mut self) -> Result<(), Error> {
         self.now_ns += self.idle_ns() + SURELY_NS;
-        let mut nat = self.nat.write();
-        nat.reap(self.now_ns, usize::MAX);
-        if !nat.is_empty() {
-            return Err(Error::nothing(format!("{} sessions do not expire", nat.len())));
+        self.subject.reap(self.now_ns, usize::MAX);
+        if self.subject.len() != 0 {
+            return Err(Error::nothing(format!("{} sessions do not expire", self.subject.len())));
         }
         self.now_ns += PORTS_WAIT_NS;
         // Each call frees a few dozen ports.
-        (0..self.shape.sessions().div_ceil(16)).for_each(|_| nat.reap(self.now_ns, 0));
+        (0..self.shape.sessions().div_ceil(16)).for_each(|_| self.subject.reap(self.now_ns, 0));
         Ok(())
     }
-}
-
-/// Translates a batch as the element does; returns how many packets were translated.
-#[inline(never)]
-pub(super) fn translate(
-    reader: &mut Reader<Nat>,
-    now_ns: u64,
-    batch: &mut [Bytes],
-    leaves: bool,
-    decided: &mut Decided,
-) -> usize {
-    let Decided { ahead, outcomes } = decided;
-    let most = 2 * batch.len() + 8;
-    if reader.read().is_due(now_ns) {
-        reader.lock().write().reap(now_ns, most);
-    }
-    outcomes.clear();
-    {
-        let nat = reader.read();
-        nat.look_ahead(batch.iter().map(|packet| &packet[..]), leaves, ahead);
-        let mut put_off = PutOff::default();
-        outcomes.extend(batch.iter_mut().zip(&*ahead).map(|(packet, ahead)| match leaves {
-            true => nat.leaving_shared(now_ns, packet, ahead, &mut put_off),
-            false => nat.arriving_shared(now_ns, packet, ahead, true, &mut put_off),
-        }));
-    }
-    if outcomes.iter().any(Option::is_none) {
-        let mut nat = reader.lock().write();
-        nat.reap(now_ns, most);
-        for ((packet, ahead), outcome) in batch.iter_mut().zip(&*ahead).zip(&mut *outcomes) {
-            outcome.get_or_insert_with(|| match leaves {
-                true => nat.leaving(now_ns, packet, ahead),
-                false => nat.arriving(now_ns, packet, ahead, true),
-            });
-        }
-    }
-    black_box(outcomes.iter().filter(|outcome| **outcome == Some(Outcome::Translated)).count())
 }
 
 /// What reading the clock twice takes.

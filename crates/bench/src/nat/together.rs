@@ -18,8 +18,11 @@ use sync::read_mostly::Reader;
 
 use super::Settings;
 use super::shape::{Bytes, LENGTH, Shape, Step};
-use super::table::{Decided, PIECE, STEP_NS, Trial, translate};
+use super::subject::{Decided, Translator, translate};
+use super::table::{self, PIECE, STEP_NS};
 use crate::Error;
+
+type Trial<'a> = table::Trial<'a, Translator>;
 
 /// Pieces of packets of each worker.
 const PIECES: usize = 32;
@@ -78,7 +81,7 @@ fn pieces(trial: &mut Trial<'_>, way: Way, worker: usize, workers: usize) -> Vec
             Way::Apart => number.is_multiple_of(2),
             Way::Across => worker.is_multiple_of(2),
         };
-        let sessions = trial.shape().sessions();
+        let sessions = trial.shape.sessions();
         trial.sessions.clear();
         for _ in 0..PIECE {
             let any = trial.rng.usize(..sessions);
@@ -99,7 +102,7 @@ fn rate(trial: &Trial<'_>, args: &Settings, cores: &[usize], work: &[Vec<Piece>]
     let now_ns = trial.now_ns;
     let counts: Result<Vec<f64>, Error> = thread::scope(|scope| {
         let worker = |(core, work): (&usize, &Vec<Piece>)| {
-            let (core, reader, work) = (*core, trial.reader(), work.clone());
+            let (core, reader, work) = (*core, trial.subject.reader(), work.clone());
             let (done, gate, burst) = (&done, &gate, args.burst);
             scope.spawn(move || {
                 core_affinity::set_for_current(CoreId { id: core });
@@ -176,7 +179,7 @@ fn set_up(args: &Settings, shape: &Shape, seed: u64, cores: &[usize]) -> Result<
     let (gate, now_ns) = (Barrier::new(workers), trial.now_ns);
     let seconds: Result<Vec<f64>, Error> = thread::scope(|scope| {
         let worker = |(core, mut packets): (&usize, Vec<Bytes>)| {
-            let (core, mut reader, gate, burst) = (*core, trial.reader(), &gate, args.burst);
+            let (core, mut reader, gate, burst) = (*core, trial.subject.reader(), &gate, args.burst);
             scope.spawn(move || {
                 core_affinity::set_for_current(CoreId { id: core });
                 let mut decided = Decided::default();

@@ -21,6 +21,7 @@ use crate::stands_for::stands_for;
 With --workers N, N workers with one table, compared with one worker alone:
   nat.scaling_N.apart    each has sessions of its own; .across: all have the same ones, each in one direction
   nat.setup_scaling_N    new sessions
+With --of balance, names begin with nat.balance. instead: hosts are clients of a service with 100 servers, and there is no chain.
 With --peer, on virtual cables (names begin with nat.peer.):
   setup_per_s.WHO, pps.WHO     new sessions and forwarded packets a second of 'junctor' and 'nftables'; next to setup_sent_per_s
                                and sent_pps, which were sent
@@ -30,9 +31,13 @@ Examples:
   junctor bench nat
   junctor bench nat --hosts 1024 --protocol tcp --json
   junctor bench nat --full --runs 3
+  junctor bench nat --of balance
   sudo junctor bench nat --peer --hosts 1024
   junctor bench nat --flood --only churn")]
 pub(super) struct Nat {
+    /// Whose sessions are measured.
+    #[arg(long, value_enum, default_value = "nat44", conflicts_with_all = ["peer", "flood"])]
+    of: Of,
     /// Inside hosts of each shape [default: 1024,4096,16384; with --peer 1024].
     #[arg(long, value_name = "NUMBER,...", value_delimiter = ',', conflicts_with = "full")]
     hosts: Vec<usize>,
@@ -81,6 +86,17 @@ pub(super) struct Nat {
     json: bool,
 }
 
+/// Whose sessions are measured.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Of {
+    /// Those of an address translator.
+    Nat44,
+    /// Those of a load balancer that translates addresses.
+    Balance,
+}
+
+stands_for!(Of => nat::Of: Nat44, Balance);
+
 /// The protocol of sessions.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Protocol {
@@ -113,6 +129,7 @@ impl From<Nat> for nat::Settings {
             (false, false) => nat::QUICK,
         };
         nat::Settings {
+            of: args.of.into(),
             hosts: if args.hosts.is_empty() { nat::HOSTS[..count].to_vec() } else { args.hosts },
             ports: args.ports,
             protocol: args.protocol.into(),

@@ -16,9 +16,11 @@ use crate::ports::Kind;
 
 impl Nat {
     /// Puts another policy in place, of which `own` are the router's own addresses. Returns how many sessions end. If addresses and ports are given as before,
-    /// none is looked at; otherwise each is.
+    /// and there may be as many sessions or more, none is looked at; otherwise each is.
     pub fn replace(&mut self, policy: Arc<Policy>, own: &[u32], seed: u64) -> usize {
-        if self.policy.gives_as(&policy) && self.own == own && !self.is_stale {
+        let has_room = policy.sessions >= self.policy.sessions;
+        if has_room && self.policy.gives_as(&policy) && self.own == own && !self.is_stale {
+            self.grow(policy.sessions, seed);
             self.subscribers.log = policy.log;
             self.subscribers.hold_ns = policy.timeouts.hold;
             self.policy = policy;

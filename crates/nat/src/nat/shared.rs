@@ -40,10 +40,10 @@ fn slack(idle_ns: u64) -> u64 {
 }
 
 impl Nat {
-    /// Whether a session may have to end, or a port becomes free: then [`reap`](Self::reap) has something to do.
+    /// Whether a session may have to end, a port becomes free, or room for more sessions is being made: then [`reap`](Self::reap) has something to do.
     #[inline]
     pub fn is_due(&self, now_ns: u64) -> bool {
-        self.sessions.next_bound() <= now_ns || self.subscribers.is_due(now_ns)
+        self.sessions.next_bound() <= now_ns || self.subscribers.is_due(now_ns) || self.is_growing()
     }
 
     /// Does as [`leaving`](Self::leaving), if that changes nothing that others look at.

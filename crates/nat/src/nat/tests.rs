@@ -321,3 +321,36 @@ fn adoption_gives_only_what_the_new_policy_would() {
     out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.1 / udp 1 > 9").unwrap();
     assert!(nat.policy().gives_as(&policy(&format!("# a remark\n\n{HOME} # and one more"))));
 }
+
+/// More sessions have room while packets go on; none is looked at, and none ends.
+#[test]
+fn room_for_more_sessions_comes_in_steps() {
+    let mut nat = nat(&format!("{HOME}\nsessions 200"));
+    let out = |host: u32, port: u32| packet(&format!("ip 10.0.1.{host} > 203.0.113.9 / udp {port} > 53"));
+    let mut outside = Vec::new();
+    for host in 1..101 {
+        let mut ip = out(host, 5000);
+        assert_eq!(go(&mut nat, 0, &mut ip, true), Outcome::Translated);
+        let answer = ends(&ip);
+        let port = answer.split([':', ' ']).nth(1).unwrap().to_owned();
+        let mut back = packet(&format!("ip 203.0.113.9 > 192.0.2.1 / udp 53 > {port}"));
+        go(&mut nat, 0, &mut back, false);
+        go(&mut nat, 0, &mut out(host, 5000), true);
+        outside.push(answer);
+    }
+    assert_eq!(nat.replace(policy(&format!("{HOME}\nsessions 5000")), &[address("192.0.2.1")], 9), 0);
+    assert!(nat.sessions.is_resizing() && nat.policy().sessions == 5000);
+    for host in 1..101u32 {
+        let mut ip = out(host, 5000);
+        assert_eq!(go(&mut nat, 1, &mut ip, true), Outcome::Translated);
+        assert_eq!(ends(&ip), outside[host as usize - 1]);
+        go(&mut nat, 1, &mut out(host, 6000), true);
+    }
+    assert!(!nat.sessions.is_resizing() && !nat.mappings.is_resizing());
+    for host in 1..101 {
+        for port in 7000..7003 {
+            assert_eq!(go(&mut nat, 1, &mut out(host, port), true), Outcome::Translated);
+        }
+    }
+    assert_eq!((nat.len(), nat.sessions.capacity(), nat.mappings.capacity()), (500, 5000, 5000));
+}
