@@ -111,7 +111,7 @@ impl Balancer {
         (is_its && slot.takes_new() && (flow.expires_ns > now_ns || sessions > 0)).then_some(number)
     }
 
-    /// A session of a client has begun with a server. Returns whether it counts for the client's bond.
+    /// A client starts a session with a server. Returns whether it counts for the client's bond.
     pub(super) fn bind(&mut self, now_ns: u64, service: usize, client: u128, slot: u32) -> bool {
         let Some(persist_ns) = self.policy.services[service].persist_ns else { return false };
         let bound = self.bound(now_ns, service, client);

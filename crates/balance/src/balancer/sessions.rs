@@ -89,7 +89,7 @@ impl Balancer {
         self.push_out(now_ns, ip, view, key, clash)
     }
 
-    /// A session has begun with a server: it may count for its client's bond.
+    /// A session with a server starts: it may count for its client's bond.
     fn bind_session(&mut self, now_ns: u64, service: usize, id: FlowId, slot: u32) {
         let Some(client) = self.sessions.flow(id).map(|flow| flow.forward.src) else { return };
         if self.bind(now_ns, service, client, slot)
