@@ -2,21 +2,23 @@
 //! The judge: which packets pass, and what they leave behind.
 
 mod book;
+mod explain;
 mod fragments;
+mod moves;
 mod proxied;
 mod rates;
 mod related;
 mod room;
+mod sides;
 mod watch;
 mod zones;
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, Index, Key};
+use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, Index};
 
-use crate::policy::{Action, Answer, Facts, ICMP, ICMP6, Policy, Rule, SELF};
+use crate::policy::{Action, Answer, Facts, ICMP, ICMP6, SELF};
 use crate::proxy::cookie::Cookies;
 use crate::ruleset::Ruleset;
 use crate::seen::{Part, Quoted, Seen, Unjudged};
@@ -25,18 +27,17 @@ use crate::track::{Fault, State, Tcp, Use, timeout};
 use book::Book;
 pub use book::Counts;
 use fragments::Fragments;
+pub use moves::Moves;
 use proxied::{Flood, Proxy};
 pub use proxied::{ProxyCounts, Steps, Translation};
 use rates::Rates;
 use related::Related;
 pub use related::{AnnouncedCounts, Parent, Service};
+use sides::{Addresses, Room, Side};
 use zones::Zones;
 
 /// Connections that are looked at for each packet to find those whose time is over.
 const REAPED: usize = 4;
-/// Connections that are looked at for one that may go, when there is no room.
-const SWEPT: usize = 128;
-
 /// The place of the first IPv6 connection, for [`Firewall::some`].
 const SIX_FROM: usize = 1 << 32;
 
@@ -179,111 +180,6 @@ pub struct Connection {
     pub expires_ns: u64,
 }
 
-/// An address that a key is made of.
-trait Addresses: Key {
-    fn make(source: IpAddr, destination: IpAddr, protocol: u8, ports: [u16; 2]) -> Option<Self>;
-    fn back(self) -> Self;
-    fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]);
-}
-
-impl Addresses for FlowKey {
-    fn make(source: IpAddr, destination: IpAddr, proto: u8, [sport, dport]: [u16; 2]) -> Option<FlowKey> {
-        match (source, destination) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                Some(FlowKey { src: src.into(), dst: dst.into(), sport, dport, proto, zone: 0 })
-            }
-            _ => None,
-        }
-    }
-
-    fn back(self) -> FlowKey {
-        self.reversed()
-    }
-
-    fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]) {
-        let address = |number: u32| IpAddr::V4(number.into());
-        (address(self.src), address(self.dst), self.proto, [self.sport, self.dport])
-    }
-}
-
-impl Addresses for FlowKey6 {
-    fn make(source: IpAddr, destination: IpAddr, proto: u8, [sport, dport]: [u16; 2]) -> Option<FlowKey6> {
-        match (source, destination) {
-            (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                Some(FlowKey6 { src: src.into(), dst: dst.into(), sport, dport, proto, zone: 0 })
-            }
-            _ => None,
-        }
-    }
-
-    fn back(self) -> FlowKey6 {
-        self.reversed()
-    }
-
-    fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]) {
-        let address = |number: u128| IpAddr::V6(number.into());
-        (address(self.src), address(self.dst), self.proto, [self.sport, self.dport])
-    }
-}
-
-/// The connections of a family.
-#[derive(Debug)]
-struct Side<K: Key> {
-    table: FlowTable<Entry, K>,
-    /// Where the next search for one that may go begins.
-    hand: usize,
-}
-
-impl<K: Addresses> Side<K> {
-    fn new(capacity: usize, seed: u64) -> Side<K> {
-        Side { table: FlowTable::new(capacity, seed), hand: 0 }
-    }
-
-    /// Ends a connection; returns whether it was there.
-    fn remove(&mut self, id: FlowId, book: &mut Book) -> bool {
-        let gone = self.table.remove(id);
-        gone.iter().for_each(|flow| ended(book, flow.forward, &flow.value));
-        gone.is_some()
-    }
-
-    /// Ends connections whose time is over, after so many looks at most.
-    fn reap(&mut self, now_ns: u64, mut looks: usize, book: &mut Book) {
-        while let Some(id) = self.table.expired(now_ns, &mut looks) {
-            self.remove(id, book);
-        }
-    }
-
-    /// Ends the connection of a key, if it is there.
-    fn end(&mut self, key: &K, book: &mut Book) {
-        if let Some(hit) = self.table.lookup(key) {
-            self.remove(hit.id, book);
-        }
-    }
-}
-
-/// A table that may make room for another one's connection.
-trait Room {
-    /// Ends a connection that is over, or that both sides have not agreed on yet or no more. Looks at some only.
-    fn make(&mut self, now_ns: u64, book: &mut Book) -> bool;
-}
-
-impl<K: Addresses> Room for Side<K> {
-    fn make(&mut self, now_ns: u64, book: &mut Book) -> bool {
-        let may_go = |flow: Flow<&Entry, K>| !flow.value.is_settled() || flow.expires_ns <= now_ns;
-        let found = self.table.sweep(&mut self.hand, SWEPT, may_go);
-        found.is_some_and(|id| self.remove(id, book))
-    }
-}
-
-/// What is known of the connection of a packet.
-struct Found {
-    /// Whether the packet is from the side that was asked.
-    is_from_server: bool,
-    /// The port of that side.
-    server_port: u16,
-    state: State,
-}
-
 /// A packet that has been looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead {
@@ -403,24 +299,6 @@ impl Firewall {
                 Prepared::Four(key) => drop(self.four.table.approach(key)),
                 Prepared::Six(key) => drop(self.six.table.approach(key)),
             }
-        }
-    }
-
-    /// What is known of the connection of a packet.
-    fn found(&self, ahead: &Ahead) -> Option<Found> {
-        fn of<K: Addresses>(table: &FlowTable<Entry, K>, key: &tables::flow::Prepared<K>) -> Option<Found> {
-            let hit = table.lookup_prepared(key)?;
-            let flow = table.flow(hit.id)?;
-            Some(Found {
-                is_from_server: hit.direction == Direction::Reply,
-                server_port: flow.forward.parts().3[1],
-                state: flow.value.track.state(),
-            })
-        }
-        match &ahead.key {
-            Prepared::None => None,
-            Prepared::Four(key) => of(&self.four.table, key),
-            Prepared::Six(key) => of(&self.six.table, key),
         }
     }
 
@@ -573,10 +451,6 @@ impl Firewall {
     }
 }
 
-fn ended<K: Addresses>(book: &mut Book, forward: K, entry: &Entry) {
-    book.ended(entry.slot, forward.parts().0, entry.counts_source);
-}
-
 impl Connection {
     /// What rules saw of its first packet, or of that of the connection that announced it.
     pub fn facts(&self) -> Facts {
@@ -593,42 +467,6 @@ impl Connection {
         };
         self.parent.map_or(facts, |parent| parent.facts(facts))
     }
-}
-
-/// Which rules of one file are rules of another one.
-#[derive(Debug)]
-pub struct Moves {
-    from: Arc<Ruleset>,
-    to: Arc<Ruleset>,
-    moved: Vec<Option<u32>>,
-    indexes: Option<[Index; 2]>,
-}
-
-impl Moves {
-    /// Compares two rule files, which takes time for many rules.
-    pub fn new(from: &Arc<Ruleset>, to: &Arc<Ruleset>) -> Moves {
-        let (moved, indexes) = (moved(&from.policy, &to.policy), Moves::indexes(from, to));
-        Moves { from: Arc::clone(from), to: Arc::clone(to), moved, indexes }
-    }
-}
-
-/// For each old rule the new one that is the same: by its name, or else by its text.
-fn moved(old: &Policy, new: &Policy) -> Vec<Option<u32>> {
-    let mut by_name: HashMap<&str, u32> = HashMap::new();
-    let mut by_text: HashMap<&str, Vec<u32>> = HashMap::new();
-    for (number, rule) in new.rules.iter().enumerate().rev() {
-        match &rule.name {
-            Some(name) => {
-                by_name.insert(name, number as u32);
-            }
-            None => by_text.entry(&rule.text).or_default().push(number as u32),
-        }
-    }
-    let find = |rule: &Rule| match &rule.name {
-        Some(name) => by_name.get(name.as_str()).copied(),
-        None => by_text.get_mut(rule.text.as_str()).and_then(Vec::pop),
-    };
-    old.rules.iter().map(find).collect()
 }
 
 /// All that one decision needs.

@@ -274,9 +274,9 @@ impl Bench<'_> {
             };
         }
         let (verdict, proxy, renews) = match (side, proxy.is_open) {
-            (0, false) => self.from_client(&mut tcp, proxy, seen, segment)?,
-            (0, true) => self.from_open_client(&mut tcp, proxy, seen, segment)?,
-            _ => self.from_server(&mut tcp, proxy, seen, segment)?,
+            (0, false) => self.take_waiting(&mut tcp, proxy, seen, segment)?,
+            (0, true) => self.take_client(&mut tcp, proxy, seen, segment)?,
+            _ => self.take_server(&mut tcp, proxy, seen, segment)?,
         };
         entry.track = Track::Tcp(tcp);
         entry.proxy = Some(proxy);
@@ -290,7 +290,7 @@ impl Bench<'_> {
     }
 
     /// A segment of the client before the server has answered: it waits, and asks once more.
-    fn from_client(
+    fn take_waiting(
         &mut self,
         tcp: &mut Tcp,
         proxy: Proxy,
@@ -312,7 +312,7 @@ impl Bench<'_> {
         }
     }
 
-    fn from_open_client(
+    fn take_client(
         &mut self,
         tcp: &mut Tcp,
         proxy: Proxy,
@@ -335,7 +335,7 @@ impl Bench<'_> {
         }
     }
 
-    fn from_server(
+    fn take_server(
         &mut self,
         tcp: &mut Tcp,
         proxy: Proxy,

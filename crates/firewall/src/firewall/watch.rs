@@ -1,17 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets that the firewall reads, because they may announce connections.
 
+use tables::flow::{Direction, FlowTable};
+
 use super::related::{AnnouncedCounts, Ends, Parent, Service};
-use super::{Ahead, Firewall};
+use super::{Addresses, Ahead, Entry, Firewall, Prepared};
 use crate::policy::Facts;
 use crate::seen::{Part, Seen, payload};
 use crate::track::{SYN, State};
+
+/// What is known of the connection of a packet.
+struct Found {
+    /// Whether the packet is from the side that was asked.
+    is_from_server: bool,
+    /// The port of that side.
+    server_port: u16,
+    state: State,
+}
 
 impl Firewall {
     /// What has become of announced connections, by protocol.
     pub fn announced(&self) -> [(Service, AnnouncedCounts); 2] {
         let counts = self.related.counts();
         Service::ALL.map(|service| (service, counts[service as usize]))
+    }
+
+    /// What is known of the connection of a packet.
+    fn found(&self, ahead: &Ahead) -> Option<Found> {
+        fn of<K: Addresses>(table: &FlowTable<Entry, K>, key: &tables::flow::Prepared<K>) -> Option<Found> {
+            let hit = table.lookup_prepared(key)?;
+            let flow = table.flow(hit.id)?;
+            Some(Found {
+                is_from_server: hit.direction == Direction::Reply,
+                server_port: flow.forward.parts().3[1],
+                state: flow.value.track.state(),
+            })
+        }
+        match &ahead.key {
+            Prepared::None => None,
+            Prepared::Four(key) => of(&self.four.table, key),
+            Prepared::Six(key) => of(&self.six.table, key),
+        }
     }
 
     /// Reads a packet that passes, if its protocol may announce connections.

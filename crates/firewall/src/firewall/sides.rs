@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The connections of a family: their keys, their table, and how they end.
+
+use std::net::IpAddr;
+
+use tables::flow::{Flow, FlowId, FlowKey, FlowKey6, FlowTable, Key};
+
+use super::Entry;
+use super::book::Book;
+
+/// Connections that are looked at for one that may go, when there is no room.
+const SWEPT: usize = 128;
+
+/// An address that a key is made of.
+pub(super) trait Addresses: Key {
+    fn make(source: IpAddr, destination: IpAddr, protocol: u8, ports: [u16; 2]) -> Option<Self>;
+    fn back(self) -> Self;
+    fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]);
+}
+
+impl Addresses for FlowKey {
+    fn make(source: IpAddr, destination: IpAddr, proto: u8, [sport, dport]: [u16; 2]) -> Option<FlowKey> {
+        match (source, destination) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                Some(FlowKey { src: src.into(), dst: dst.into(), sport, dport, proto, zone: 0 })
+            }
+            _ => None,
+        }
+    }
+
+    fn back(self) -> FlowKey {
+        self.reversed()
+    }
+
+    fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]) {
+        let address = |number: u32| IpAddr::V4(number.into());
+        (address(self.src), address(self.dst), self.proto, [self.sport, self.dport])
+    }
+}
+
+impl Addresses for FlowKey6 {
+    fn make(source: IpAddr, destination: IpAddr, proto: u8, [sport, dport]: [u16; 2]) -> Option<FlowKey6> {
+        match (source, destination) {
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                Some(FlowKey6 { src: src.into(), dst: dst.into(), sport, dport, proto, zone: 0 })
+            }
+            _ => None,
+        }
+    }
+
+    fn back(self) -> FlowKey6 {
+        self.reversed()
+    }
+
+    fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]) {
+        let address = |number: u128| IpAddr::V6(number.into());
+        (address(self.src), address(self.dst), self.proto, [self.sport, self.dport])
+    }
+}
+
+/// The connections of a family.
+#[derive(Debug)]
+pub(super) struct Side<K: Key> {
+    pub(super) table: FlowTable<Entry, K>,
+    /// Where the next search for one that may go begins.
+    pub(super) hand: usize,
+}
+
+impl<K: Addresses> Side<K> {
+    pub(super) fn new(capacity: usize, seed: u64) -> Side<K> {
+        Side { table: FlowTable::new(capacity, seed), hand: 0 }
+    }
+
+    /// Ends a connection; returns whether it was there.
+    pub(super) fn remove(&mut self, id: FlowId, book: &mut Book) -> bool {
+        let gone = self.table.remove(id);
+        gone.iter().for_each(|flow| ended(book, flow.forward, &flow.value));
+        gone.is_some()
+    }
+
+    /// Ends connections whose time is over, after so many looks at most.
+    pub(super) fn reap(&mut self, now_ns: u64, mut looks: usize, book: &mut Book) {
+        while let Some(id) = self.table.expired(now_ns, &mut looks) {
+            self.remove(id, book);
+        }
+    }
+
+    /// Ends the connection of a key, if it is there.
+    pub(super) fn end(&mut self, key: &K, book: &mut Book) {
+        if let Some(hit) = self.table.lookup(key) {
+            self.remove(hit.id, book);
+        }
+    }
+}
+
+/// A table that may make room for another one's connection.
+pub(super) trait Room {
+    /// Ends a connection that is over, or that both sides have not agreed on yet or no more. Looks at some only.
+    fn make(&mut self, now_ns: u64, book: &mut Book) -> bool;
+}
+
+impl<K: Addresses> Room for Side<K> {
+    fn make(&mut self, now_ns: u64, book: &mut Book) -> bool {
+        let may_go = |flow: Flow<&Entry, K>| !flow.value.is_settled() || flow.expires_ns <= now_ns;
+        let found = self.table.sweep(&mut self.hand, SWEPT, may_go);
+        found.is_some_and(|id| self.remove(id, book))
+    }
+}
+
+fn ended<K: Addresses>(book: &mut Book, forward: K, entry: &Entry) {
+    book.ended(entry.slot, forward.parts().0, entry.counts_source);
+}
