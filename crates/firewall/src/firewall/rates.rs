@@ -111,7 +111,7 @@ mod tests {
     fn sources_have_tokens_of_their_own() {
         let mut rates = Rates::new(1);
         for (now, expected) in [(0, 3), (0, 0), (SECOND / 2, 1), (SECOND, 1), (9 * SECOND, 3)] {
-            assert!(!rates.allow(now, 1, source(7), &LIMIT, false) == (expected == 0));
+            assert_eq!(rates.allow(now, 1, source(7), &LIMIT, false), expected > 0);
             let allowed = (0..5).filter(|_| rates.allow(now, 1, source(7), &LIMIT, true)).count();
             assert_eq!(allowed, expected, "{now}");
         }

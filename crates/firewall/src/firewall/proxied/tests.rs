@@ -29,8 +29,7 @@ fn bytes(made: &Made, data: &[u8]) -> Vec<u8> {
     made.write(&mut bytes).unwrap();
     let at = made.header_length();
     let [source, destination] = made.ends.map(|(address, _)| address.to_string());
-    let whole = ip(6, &source, &destination, &[&bytes[at..], data].concat());
-    whole
+    ip(6, &source, &destination, &[&bytes[at..], data].concat())
 }
 
 /// Judges a segment of the client or the server, and says what it has become.
