@@ -102,7 +102,8 @@ mod tests {
     #[test]
     fn lines_are_put_together() {
         let long = "x".repeat(LONGEST);
-        let cases: &[(&[(u32, &str)], &[&str])] = &[
+        type Case<'a> = (&'a [(u32, &'a str)], &'a [&'a str]);
+        let cases: &[Case<'_>] = &[
             (&[(5, "a\nbc\n")], &["a\n", "bc\n"]),
             (&[(5, "PO"), (7, "RT"), (9, "\r\nx")], &["PORT\r\n"]),
             // Twice, whole and in part.

@@ -185,7 +185,7 @@ mod tests {
         let cores: Vec<usize> =
             core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect();
         if cores.len() < 2 {
-            println!("skipped: one core");
+            errln!("skipped: two cores are needed");
             return;
         }
         let found =
