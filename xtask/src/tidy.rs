@@ -84,7 +84,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("feed", &["wire"]),
     ("alg", &["wire"]),
     ("firewall", &["alg", "lang", "rulefile", "tables", "wire"]),
-    ("nat", &["alg", "lang", "rulefile", "tables", "wire"]),
+    ("nat", &["alg", "lang", "rulefile", "sync", "tables", "wire"]),
     ("ipfix", &[]),
     ("nftables", &["firewall", "nat", "rulefile"]),
     ("balance", &["lang", "rulefile", "tables", "wire"]),

@@ -7,7 +7,7 @@
 //!
 //! # Trade-offs
 //!
-//! * A reader pays one fence and a store to its own line for each section, whatever the number of readers.
+//! * A reader pays one fence and a store to its own line for each section, also with many readers.
 //! * A writer reads a line of each reader. It waits for the longest section that is under way, a batch of packets.
 //! * Writers go first: a reader that meets one waits for its turn in the same queue as writers do, by spinning shortly and then sleeping.
 //! * A reader that wants to write has to leave first. What it has seen may be gone by then.

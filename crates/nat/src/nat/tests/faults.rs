@@ -103,8 +103,8 @@ fn no_connection_stays_for_ever() {
                 let _ = come(&mut nat, now, &line);
             }
         }
-        assert!(nat.sessions().all(|one| one.expires_ns <= now + 7440 * S));
-        nat.reap(now + 7440 * S, 100);
+        assert!(nat.sessions().all(|one| one.expires_ns <= now + 7441 * S));
+        nat.reap(now + 7441 * S, 100);
         assert_eq!((nat.len(), nat.mappings(), nat.of_forwards), (0, 0, 0));
     }
 }
