@@ -13,6 +13,8 @@ use std::ops::Range;
 pub const PORT: u16 = 5060;
 /// Places of a message at most.
 const PLACES: usize = 64;
+/// Bytes of a message at most.
+const LONGEST: usize = 8192;
 /// Media of a message at most.
 pub const MEDIA: usize = 8;
 
@@ -27,6 +29,9 @@ pub struct End {
     pub port: Option<u16>,
     /// Whether a port may follow: not in `received`.
     pub takes_port: bool,
+    /// Whether the sender says it by itself: its Contact, and the first Via of a request. What stands elsewhere may be what another one has sent before, which answers repeat
+    /// (RFC 3261, 8.2.6.2).
+    pub is_own: bool,
 }
 
 /// A stream of media.
@@ -80,10 +85,14 @@ pub fn message(payload: &[u8]) -> Result<Message, Unread> {
     if !payload.first().is_some_and(u8::is_ascii_alphabetic) {
         return Err(Unread::Other);
     }
+    if payload.len() > LONGEST {
+        return Err(Unread::Malformed);
+    }
     let head = find(payload, b"\r\n\r\n").ok_or(Unread::Malformed)?;
     let mut found = Message { body: head + 4..payload.len(), ..Message::default() };
     let first = line_end(payload, 0);
-    start_line(payload, 0..first, &mut found)?;
+    // Only requests have a Via of their own.
+    let mut via_is_own = start_line(payload, 0..first, &mut found)?;
     let (mut at, mut is_sdp) = (first + 2, false);
     while at < head + 2 {
         let mut end = line_end(payload, at);
@@ -91,7 +100,7 @@ pub fn message(payload: &[u8]) -> Result<Message, Unread> {
         while end < head && matches!(payload.get(end + 2), Some(b' ' | b'\t')) {
             end = line_end(payload, end + 2);
         }
-        header(payload, at..end, &mut found, &mut is_sdp)?;
+        header(payload, at..end, &mut found, (&mut is_sdp, &mut via_is_own))?;
         at = end + 2;
     }
     if is_sdp {
@@ -113,30 +122,37 @@ fn line_end(bytes: &[u8], at: usize) -> usize {
 
 const VERSION: &[u8] = b"SIP/2.0";
 
-fn start_line(payload: &[u8], line: Range<usize>, found: &mut Message) -> Result<(), Unread> {
+/// The first line. Returns whether the message is a request.
+fn start_line(payload: &[u8], line: Range<usize>, found: &mut Message) -> Result<bool, Unread> {
     let text = &payload[line.clone()];
     if text.starts_with(VERSION) {
-        return Ok(());
+        return Ok(false);
     }
     let uri = text.iter().position(|b| *b == b' ').ok_or(Unread::Malformed)? + 1;
     let end = text.len().checked_sub(VERSION.len() + 1).filter(|end| *end >= uri).ok_or(Unread::Malformed)?;
     if text[end] != b' ' || &text[end + 1..] != VERSION {
         return Err(Unread::Malformed);
     }
-    uris(payload, line.start + uri..line.start + end, found);
-    Ok(())
+    uris(payload, line.start + uri..line.start + end, false, found);
+    Ok(true)
 }
 
 /// One header, with the lines that go on with it.
-fn header(payload: &[u8], line: Range<usize>, found: &mut Message, is_sdp: &mut bool) -> Result<(), Unread> {
+fn header(
+    payload: &[u8],
+    line: Range<usize>,
+    found: &mut Message,
+    (is_sdp, via_is_own): (&mut bool, &mut bool),
+) -> Result<(), Unread> {
     let text = &payload[line.clone()];
     let colon = text.iter().position(|b| *b == b':').ok_or(Unread::Malformed)?;
     let name = text[..colon].trim_ascii_end().to_ascii_lowercase();
     let value = line.start + colon + 1..line.end;
     match &name[..] {
-        b"via" | b"v" => vias(payload, value, found),
-        b"contact" | b"m" | b"from" | b"f" | b"to" | b"t" | b"route" | b"record-route" => {
-            uris(payload, value, found);
+        b"via" | b"v" => vias(payload, value, std::mem::take(via_is_own), found),
+        b"contact" | b"m" => uris(payload, value, true, found),
+        b"from" | b"f" | b"to" | b"t" | b"route" | b"record-route" => {
+            uris(payload, value, false, found);
         }
         b"content-length" | b"l" => {
             let blanks = payload[value.clone()].iter().take_while(|b| is_blank(**b)).count();
@@ -202,6 +218,7 @@ fn end_at(payload: &[u8], place: Range<usize>) -> Option<End> {
         host: Some(host),
         port: port.map(|(_, port)| port),
         takes_port: true,
+        is_own: false,
     })
 }
 
@@ -228,7 +245,7 @@ fn unquoted(payload: &[u8], value: Range<usize>) -> Vec<Range<usize>> {
 }
 
 /// The hosts of all addresses of SIP in a value.
-fn uris(payload: &[u8], value: Range<usize>, found: &mut Message) {
+fn uris(payload: &[u8], value: Range<usize>, is_own: bool, found: &mut Message) {
     for part in unquoted(payload, value) {
         let mut at = part.start;
         while let Some(colon) = payload[at..part.end].iter().position(|b| *b == b':') {
@@ -244,16 +261,15 @@ fn uris(payload: &[u8], value: Range<usize>, found: &mut Message) {
             let ends = |b: &u8| is_blank(*b) || matches!(b, b'>' | b'<' | b',');
             let length = payload[at..part.end].iter().position(ends).unwrap_or(part.end - at);
             let user = payload[at..at + length].iter().position(|b| *b == b'@').map_or(0, |user| user + 1);
-            if let Some(end) = end_at(payload, at + user..at + length) {
-                at = end.place.end;
-                found.ends.push(end);
-            }
+            found.ends.extend(end_at(payload, at + user..at + length).map(|end| End { is_own, ..end }));
+            // A word has one host: to look behind each part of it would take the square of its length.
+            at += length;
         }
     }
 }
 
 /// Who has sent or passed on a request, in a Via.
-fn vias(payload: &[u8], value: Range<usize>, found: &mut Message) {
+fn vias(payload: &[u8], value: Range<usize>, mut is_own: bool, found: &mut Message) {
     for part in unquoted(payload, value) {
         for one in split(payload, part, b',') {
             let mut pieces = split(payload, one, b';');
@@ -265,7 +281,9 @@ fn vias(payload: &[u8], value: Range<usize>, found: &mut Message) {
             let blank = text.iter().take_while(|b| is_blank(**b)).count();
             let transport = text[blank..].iter().take_while(|b| !is_blank(**b)).count();
             let gap = text[blank + transport..].iter().take_while(|b| is_blank(**b)).count();
-            found.ends.extend(end_at(payload, last.start + blank + transport + gap..last.end));
+            let end = end_at(payload, last.start + blank + transport + gap..last.end);
+            found.ends.extend(end.map(|end| End { is_own, ..end }));
+            is_own = false;
             for piece in pieces {
                 via_parameter(payload, piece, found);
             }
@@ -285,6 +303,7 @@ fn via_parameter(payload: &[u8], piece: Range<usize>, found: &mut Message) {
                 host: Some(host),
                 port: None,
                 takes_port: false,
+                is_own: false,
             }));
         }
         b"rport" => {
@@ -294,6 +313,7 @@ fn via_parameter(payload: &[u8], piece: Range<usize>, found: &mut Message) {
                 host: None,
                 port: Some(port),
                 takes_port: false,
+                is_own: false,
             }));
         }
         _ => {}

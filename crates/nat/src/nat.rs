@@ -364,7 +364,8 @@ impl Nat {
     /// The session of a packet that was looked at, if it goes in this direction and has not expired.
     #[inline]
     fn session_ahead(&mut self, now_ns: u64, ahead: &Ahead, direction: Direction) -> Option<FlowId> {
-        let hit = self.sessions.lookup_prepared(ahead.key.as_ref()?)?;
+        // Another index may have come since the key was prepared.
+        let hit = self.sessions.lookup(&ahead.key.as_ref()?.key())?;
         (hit.direction == direction && self.is_alive(hit.id, now_ns)).then_some(hit.id)
     }
 
@@ -507,8 +508,8 @@ impl Nat {
             return Some(Outcome::Translated);
         }
         let begins = self.translation(view.source).is_some()
-            || self.policy.is_outside(view.source)
-            || self.own.contains(&view.source)
+            || (self.own.contains(&view.source) && self.may_clash(view))
+            || (self.policy.is_outside(view.source) && !self.own.contains(&view.source))
             || self.forwarded.contains_key(&(view.protocol, view.source, view.ports()[0]));
         (!begins).then_some(Outcome::Unchanged)
     }

@@ -104,6 +104,8 @@ fn a_description_says_where_media_go() {
 
 #[test]
 fn wrong_messages_are_told_from_others() {
+    let long = format!("OPTIONS sip:a SIP/2.0\r\nContact: {}\r\n\r\n", "sip:".repeat(2048));
+    assert_eq!(message(long.as_bytes()), Err(Unread::Malformed));
     for other in [&b""[..], b"\r\n\r\n", b"\0\x01\0\0\x21\x12\xa4\x42", b"\x80\0"] {
         assert_eq!(message(other), Err(Unread::Other), "{other:?}");
     }

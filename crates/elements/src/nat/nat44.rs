@@ -130,7 +130,7 @@ pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::de
         read "algs" => |me| me.algs();
         read "file" => |me| &me.file;
         write "load" => |me, path: &str| me.load(path)()?;
-        write "end" => |me, which: &str| end_those(me.nat(), which)?;
+        write "end" => |me, cx, which: &str| end_those(me.nat(), which, cx.now())?;
     })
     .provide::<Translator>()
     .statistics::<Translator>()
@@ -567,8 +567,8 @@ impl LongHandlers for Translator {
     fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
         match name {
             "end" => {
-                let (nat, value) = (self.nat().clone(), value.to_owned());
-                Some(Box::new(move || end_those(&nat, &value).map(|()| None)))
+                let (nat, value, now) = (self.nat().clone(), value.to_owned(), cx.now());
+                Some(Box::new(move || end_those(&nat, &value, now).map(|()| None)))
             }
             "load" => {
                 let (load, element) = (self.load(value), cx.name().to_owned());

@@ -22,7 +22,7 @@
 //!
 //! **Metadata read:** paint; sequence number annotation of packets for IPv6 hosts, in which the NAT44 has said which host it means. **Set:** ICMP_PARAMPROB of packets for ICMP6Error, to the code of the error; network and transport header positions; destination annotation; sequence number annotation, by which the NAT44 knows later that the source is translated.
 //!
-//! **Cores:** the sessions of the NAT44 are in one table, which one worker may use at a time.
+//! **Cores:** one worker at a time. A batch of IPv6 packets has the sessions of the NAT44 alone. IPv4 packets are translated while other workers use them.
 //!
 //! **Drops**
 //! * `no-mapping` for IPv6 packets from addresses that no statement translates, errors about packets that nobody knows, and packets whose host has been forgotten on their way from the NAT44.
@@ -51,6 +51,7 @@ use element::{Class, Cx, Element, InitCx, LockUse, Locking, Reason, Rehearsal, R
 use nat::{Mark, Nat, Outcome, Prefix64, is_stand_in};
 use packet::{Batch, Packet, anno};
 use sync::lock::How;
+use sync::read_mostly::{ReadMostly, Reader};
 
 use super::nat44::{self, Link, TRANSLATED};
 use crate::ip6::ip6_fragmenter;
@@ -90,6 +91,8 @@ struct Nat64 {
     /// Whether somebody answers packets for which there is no room.
     answers: bool,
     link: Arc<Link>,
+    /// The way to the sessions, to read them.
+    reader: Option<Reader<Nat>>,
     translation: Translation,
 }
 
@@ -260,19 +263,29 @@ impl Nat64 {
         let Some(shared) = self.link.nat().cloned() else {
             return cx.drop_batch(Reason::NoMapping, batch);
         };
+        if port > 0 {
+            return self.pass_inward(cx, &shared, batch);
+        }
         let mut nat = shared.write();
         if !tries {
             nat.reap(cx.now(), 2 * batch.len() + 8);
         }
         let mut runs = Runs::default();
         for mut packet in batch.drain(..) {
-            if port == 0 {
-                match self.outward(cx, &mut nat, &mut packet, tries) {
-                    Ok(output) => runs.push(cx, output, packet),
-                    Err(reason) => cx.drop(reason, packet),
-                }
-                continue;
+            match self.outward(cx, &mut nat, &mut packet, tries) {
+                Ok(output) => runs.push(cx, output, packet),
+                Err(reason) => cx.drop(reason, packet),
             }
+        }
+        runs.finish(cx);
+    }
+
+    /// IPv4 packets that a NAT44 has let in: sessions are only read.
+    fn pass_inward(&mut self, cx: &mut Cx<'_>, shared: &ReadMostly<Nat>, mut batch: Batch) {
+        let mut reader = self.reader.take().unwrap_or_else(|| shared.reader());
+        let nat = reader.read();
+        let mut runs = Runs::default();
+        for packet in batch.drain(..) {
             match self.inward(&nat, packet) {
                 Ok((output, mut made)) => {
                     cx.made(made.len() - 1);
@@ -282,6 +295,8 @@ impl Nat64 {
             }
         }
         runs.finish(cx);
+        drop(nat);
+        self.reader = Some(reader);
     }
 }
 

@@ -7,7 +7,7 @@ use tables::flow::{Flow, FlowId, FlowKey, FlowTable, NEVER};
 
 use super::subscribers::Grant;
 use super::{Cause, Entry, INSIDE, Mapping, NO_MAPPING, Nat, OUTSIDE, SWEPT, key, mapping_keys};
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, is_stand_in};
 use crate::journal::{Change, Log, What};
 use crate::packet::{RST, Upper, View};
 use crate::policy::{Allocation, Filter, SECOND, TCP, UDP};
@@ -47,6 +47,10 @@ impl Nat {
         self.make_room(now_ns, false)?;
         let forward = key(view, INSIDE);
         let inside = (forward.src, forward.sport);
+        // The last session of an IPv6 host may have made this room.
+        if is_stand_in(inside.0) && self.subscribers.hosts.mark(inside.0).is_none() {
+            return Err(Cause::Full);
+        }
         let policy = Arc::clone(&self.policy);
         let grant = Grant::by(&policy, by, || self.own_range(inside.0));
         self.subscribers.admit(inside.0, by, &grant, Kind::of(view.protocol), &mut self.rng)?;

@@ -107,7 +107,7 @@ impl Changes {
 }
 
 /// Whether a session is the peer's.
-pub(super) fn is_mirrored(expires_ns: u64) -> bool {
+fn is_mirrored(expires_ns: u64) -> bool {
     expires_ns == NEVER
 }
 
@@ -298,13 +298,14 @@ impl Nat {
     /// # Errors
     /// It is not taken. Mirrored sessions that have its addresses and ports end all the same: the peer no longer has them.
     pub fn install(&mut self, now_ns: u64, record: &SessionRecord) -> Result<(), NotTaken> {
+        self.subscribers.pass(now_ns);
         let source = self.source_of(record)?;
+        // Its only session may end for this one.
+        self.subscribers.hosts.count(source, 1);
         let log = std::mem::replace(&mut self.subscribers.log, Log::Nothing);
         let installed = self.install_from(now_ns, source, record);
         self.subscribers.log = log;
-        if installed.is_err() {
-            self.subscribers.hosts.forget_idle(source);
-        }
+        self.subscribers.hosts.count(source, -1);
         installed
     }
 
@@ -399,6 +400,7 @@ impl Nat {
 
     /// The peer has ended a session. It goes on here if its packets went through here last; then that is reported.
     pub fn end_told(&mut self, now_ns: u64, record: &SessionRecord) {
+        self.subscribers.pass(now_ns);
         match self.known_to(now_ns, record) {
             None => {}
             Some((id, None)) => self.drop_mirrored(id),
@@ -409,6 +411,7 @@ impl Nat {
 
     /// The peer leaves a session to this translator. If both have done so, it is owned again.
     pub fn yielded(&mut self, now_ns: u64, record: &SessionRecord) {
+        self.subscribers.pass(now_ns);
         if let Some((id, None)) = self.known_to(now_ns, record) {
             self.own(now_ns, id);
             self.changes.iter_mut().for_each(|changes| changes.push(Change::Put(id)));

@@ -8,7 +8,6 @@
 
 use tables::flow::{Direction, Flow, FlowId};
 
-use super::mirror::is_mirrored;
 use super::{Ahead, Cause, Nat, Outcome, after, goes_well, translate};
 use crate::packet::View;
 use crate::policy::SECOND;
@@ -86,6 +85,9 @@ impl Nat {
         match self.hit(ahead, Direction::Reply) {
             Some(id) => self.known_shared(now_ns, ip, &view, (id, 1), put_off),
             None if !self.is_inside(view.source) => self.arriving_alone(now_ns, ip, &view),
+            None if from_outside && !self.policy.is_exempt(view.destination, view.source) => {
+                Some(Outcome::Drop(Cause::Spoofed))
+            }
             None => None,
         }
     }
@@ -105,8 +107,10 @@ impl Nat {
             return true;
         }
         let least = now_ns.saturating_add(idle);
-        let is_mirrored = self.sessions.flow(id).is_none_or(|flow| is_mirrored(flow.expires_ns));
-        !is_mirrored && self.sessions.renew(id, least, least.saturating_add(slack(idle)))
+        let most = least.saturating_add(slack(idle));
+        // One that would live longer has had another timeout.
+        let is_usual = self.sessions.flow(id).is_some_and(|flow| flow.expires_ns <= most);
+        is_usual && self.sessions.renew(id, least, most)
     }
 
     /// A packet of a session, from a side.

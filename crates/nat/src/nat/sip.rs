@@ -76,7 +76,7 @@ impl Nat {
         };
         let (mut edits, mut is_whole) = (Vec::new(), true);
         for end in message.ends.iter().filter(|end| end.host == Some(own) && end.takes_port) {
-            match self.sip_end(now_ns, ends, end.port.unwrap_or(PORT)) {
+            match self.sip_end(now_ns, ends, end.port.unwrap_or(PORT), end.is_own) {
                 Some(outside) => edits.push((end.place.clone(), end_text(end, outside))),
                 None => is_whole = false,
             }
@@ -92,10 +92,19 @@ impl Nat {
         (edits, is_whole)
     }
 
-    /// By which outside address and port the peer of a session comes to this port of the inside end.
-    fn sip_end(&mut self, now_ns: u64, Ends { forward, reply }: Ends, port: u16) -> Option<At> {
+    /// By which outside address and port the peer of a session comes to this port of the inside end. Only what this end says by itself begins something: what it repeats
+    /// may be the peer's words.
+    fn sip_end(&mut self, now_ns: u64, Ends { forward, reply }: Ends, port: u16, is_own: bool) -> Option<At> {
         if port == forward.sport {
             return Some((reply.dst, reply.dport));
+        }
+        let inside = (forward.src, port);
+        if !is_own {
+            let forwarded = self.forwarded.get(&(UDP, inside.0, inside.1)).copied();
+            let of_static = || self.policy.static_outside(inside.0).map(|outside| (outside, inside.1));
+            return forwarded
+                .or_else(of_static)
+                .or_else(|| self.mapping_from(UDP, inside).map(|(_, outside)| outside));
         }
         self.expected_at(now_ns, (forward.src, port), forward.dst, Wanted::Any)
     }

@@ -3,6 +3,7 @@
 
 use super::{Cause, Direction, INSIDE, Nat, Outcome};
 use crate::hosts::Mark;
+use crate::packet::source;
 use crate::prefix::Prefix64;
 
 impl Nat {
@@ -52,6 +53,9 @@ impl Nat {
     /// Translates a packet from an address that stands for an IPv6 host: its source. `tries`: it is a copy, and is forgotten.
     pub fn leaving_six(&mut self, now_ns: u64, ip: &mut [u8], tries: bool) -> Outcome {
         let ahead = self.ahead(ip, INSIDE);
+        // The host stays while its packet is here, also if its last session gives way to this one.
+        let source = source(ip).unwrap_or_default();
+        self.subscribers.hosts.count(source, 1);
         let leave = |nat: &mut Nat, ip: &mut [u8]| match ahead.view {
             Err(why) => Outcome::Drop(why.into()),
             Ok(view) => match nat.session_ahead(now_ns, &ahead, Direction::Forward) {
@@ -63,6 +67,7 @@ impl Nat {
             true => self.trying(now_ns, |nat| leave(nat, ip)),
             false => leave(self, ip),
         };
+        self.subscribers.hosts.count(source, -1);
         // What nobody translates must not leave with an address that is no one's.
         if outcome == Outcome::Unchanged { Outcome::Drop(Cause::NoMapping) } else { outcome }
     }

@@ -123,11 +123,12 @@ pub(super) fn subscribers(nat: &SharedNat, now: Nanos) -> String {
 }
 
 /// Ends sessions that are chosen.
-fn end(nat: &SharedNat, chosen: impl Fn(&Session) -> bool) {
+fn end(nat: &SharedNat, now: Nanos, chosen: impl Fn(&Session) -> bool) {
     let mut from = Some(0);
     while let Some(at) = from {
         let mut found = Vec::new();
         let mut nat = nat.write();
+        nat.reap(now, LISTED);
         from = nat.some(at, LISTED, |session| found.push(session));
         for session in found.iter().filter(|session| chosen(session)) {
             nat.end(session.protocol, session.inside, session.peer);
@@ -136,7 +137,7 @@ fn end(nat: &SharedNat, chosen: impl Fn(&Session) -> bool) {
 }
 
 /// Ends sessions that the handler's value names.
-pub(super) fn end_those(nat: &SharedNat, which: &str) -> Result<(), HandlerError> {
+pub(super) fn end_those(nat: &SharedNat, which: &str, now: Nanos) -> Result<(), HandlerError> {
     let bad = || {
         let expected = "'all', ADDRESS [PORT], or PROTOCOL INSIDE PORT PEER PORT";
         HandlerError::bad_value("end", which, expected)
@@ -147,18 +148,20 @@ pub(super) fn end_those(nat: &SharedNat, which: &str) -> Result<(), HandlerError
     let port = |text: &str| text.parse::<u16>().map_err(|_| bad());
     let ends = |s: &Session| [s.inside, (s.outside.0.into(), s.outside.1), (s.peer.0.into(), s.peer.1)];
     match words[..] {
-        ["all"] => end(nat, |_| true),
+        ["all"] => end(nat, now, |_| true),
         [one] => {
             let one = address(one)?;
-            end(nat, |s| ends(s).iter().any(|(end, _)| *end == one));
+            end(nat, now, |s| ends(s).iter().any(|(end, _)| *end == one));
         }
         [one, number] => {
             let one = (address(one)?, port(number)?);
-            end(nat, |s| ends(s).contains(&one));
+            end(nat, now, |s| ends(s).contains(&one));
         }
         [protocol, inside, at, peer, to] => {
             let protocol = rulefile::names::protocol(protocol).ok_or_else(bad)?;
-            nat.write().end(protocol, (address(inside)?, port(at)?), (four(peer)?, port(to)?));
+            let mut nat = nat.write();
+            nat.reap(now, LISTED);
+            nat.end(protocol, (address(inside)?, port(at)?), (four(peer)?, port(to)?));
         }
         _ => return Err(bad()),
     }

@@ -241,3 +241,24 @@ fn what_cannot_be_helped_stays_and_is_counted() {
     let mut ip = packet("ip 10.0.1.5 > 203.0.113.9 / udp 5060 > 5060");
     assert_eq!(go(&mut off, 0, &mut ip, true), Outcome::Translated);
 }
+
+/// A peer writes addresses of the inside into what an answer repeats.
+#[test]
+fn what_a_peer_has_written_opens_nothing() {
+    for (line, heard) in [
+        ("From: <sip:x@10.0.1.20:161>", "From: <sip:x@10.0.1.20:161>"),
+        ("To: <sip:x@10.0.1.20:161>", "To: <sip:x@10.0.1.20:161>"),
+        ("Record-Route: <sip:10.0.1.20:161>", "Record-Route: <sip:10.0.1.20:161>"),
+        ("Via: SIP/2.0/UDP 10.0.1.20:161", "Via: SIP/2.0/UDP 10.0.1.20:161"),
+        // What the server says by itself has its forward.
+        ("Contact: <sip:10.0.1.20>", "Contact: <sip:192.0.2.1>"),
+    ] {
+        let mut nat = nat(OFFICE);
+        come(&mut nat, 0, "ip 203.0.113.9 > 192.0.2.1 / udp 5060 > 5060").unwrap();
+        let sessions = nat.len();
+        let answer = message(&format!("SIP/2.0 200 OK|{line}||"));
+        let got = say(&mut nat, 0, [("10.0.1.20", 5060), SERVER], true, &answer);
+        assert_eq!(String::from_utf8_lossy(&got), format!("SIP/2.0 200 OK\r\n{heard}\r\n\r\n"));
+        assert_eq!((nat.len(), nat.mappings()), (sessions, 0), "{line}");
+    }
+}

@@ -274,3 +274,19 @@ fn pings_have_an_identifier_for_a_minute() {
     assert_eq!(come6(&mut nat, 59 * S, &answer("1")), Err(Cause::NoMapping));
     assert_eq!(come6(&mut nat, 61 * S, &answer(&id(&one))), Err(Cause::NoMapping));
 }
+
+/// The only session of a host gives way to another one of the same host: it keeps its number.
+#[test]
+fn a_host_stays_while_its_packet_makes_room() {
+    let mut nat = nat("translate 2001:db8:1::/48 to 192.0.2.9\nsessions 1");
+    out6(&mut nat, 0, "2001:db8:1::5", "203.0.113.1 / udp 4000 > 53").unwrap();
+    let second = port(&out6(&mut nat, 0, "2001:db8:1::5", "203.0.113.2 / udp 4001 > 53").unwrap());
+    assert_eq!(nat.len(), 1);
+    let stranger = nat.stand_in(host("2001:db8:1::6")).unwrap();
+    assert_ne!(Some(stranger), nat.known_stand_in(host("2001:db8:1::5")));
+    let line = format!("ip 203.0.113.2 > 192.0.2.9 / udp 53 > {second}");
+    assert_eq!(come6(&mut nat, 0, &line).unwrap(), "[2001:db8:1::5]:4001");
+    nat.forget_idle(stranger);
+    nat.reap(u64::MAX - 1, 100);
+    assert_eq!((nat.len(), nat.mappings(), nat.known_stand_in(host("2001:db8:1::5"))), (0, 0, None));
+}
