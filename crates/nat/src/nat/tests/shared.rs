@@ -2,6 +2,7 @@
 //! Batches of which the most part passes with a shared reference, compared with packets one after the other.
 
 use super::*;
+use crate::policy::UDP;
 
 /// A batch of one direction as an element sends it through: first what needs no exclusive reference, then the others.
 fn batch(nat: &mut Nat, now: u64, packets: &mut [Vec<u8>], leaving: bool) -> (Vec<Outcome>, usize) {
@@ -142,4 +143,60 @@ fn packets_behind_one_that_was_put_off_wait_for_it() {
     let (_, shared) = batch(&mut nat, 3, &mut [ack.clone(), fin, ack], true);
     assert_eq!((shared, state(&nat)), (1, "half-closed"));
     assert_eq!(nat.sessions().next().unwrap().packets, [15, 1]);
+}
+
+/// One worker has packets that leave, one has the answers, and a third begins and ends other sessions.
+#[test]
+fn workers_translate_side_by_side() {
+    const ROUNDS: u32 = if cfg!(miri) { 3 } else { 300 };
+    let mut nat = nat(HOME);
+    let out = |n: u16| packet(&format!("ip 10.0.1.{} > 203.0.113.1 / udp {} > 53", n % 7 + 1, 4000 + n));
+    let pairs: Vec<[Vec<u8>; 2]> = (0..40)
+        .map(|n| {
+            let mut first = [out(n)];
+            batch(&mut nat, 0, &mut first, true);
+            let mut answer =
+                [packet(&format!("ip 203.0.113.1 > 192.0.2.1 / udp 53 > {}", port(&ends(&first[0]))))];
+            let back = answer[0].clone();
+            batch(&mut nat, 0, &mut answer, false);
+            [out(n), back]
+        })
+        .collect();
+    let lock = sync::read_mostly::ReadMostly::new(nat);
+    std::thread::scope(|scope| {
+        for side in 0..2 {
+            let (mut reader, pairs) = (lock.reader(), &pairs);
+            scope.spawn(move || {
+                let (leaving, mut ahead) = (side == 0, Vec::new());
+                for round in 0..ROUNDS {
+                    let mut packets: Vec<Vec<u8>> = pairs.iter().map(|pair| pair[side].clone()).collect();
+                    let nat = reader.read();
+                    nat.look_ahead(packets.iter().map(Vec::as_slice), leaving, &mut ahead);
+                    for (ip, ahead) in packets.iter_mut().zip(&ahead) {
+                        let (now, mut put_off) = (u64::from(round) * S, PutOff::default());
+                        let outcome = match leaving {
+                            true => nat.leaving_shared(now, ip, ahead, &mut put_off),
+                            false => nat.arriving_shared(now, ip, ahead, true, &mut put_off),
+                        };
+                        assert_eq!(outcome, Some(Outcome::Translated));
+                        check(ip);
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            for n in 0..ROUNDS {
+                let mut nat = lock.write();
+                let line = format!("ip 10.0.1.{} > 203.0.113.9 / udp 9 > 9", n % 200 + 20);
+                in_turn(&mut nat, 0, &mut [packet(&line)], true);
+                let (host, peer) =
+                    (Ipv4Addr::new(10, 0, 1, (n % 200 + 20) as u8), Ipv4Addr::new(203, 0, 113, 9));
+                assert!(nat.end(UDP, (host.into(), 9), (peer, 9)));
+            }
+        });
+    });
+    let nat = lock.write();
+    consistent(&nat);
+    assert_eq!(nat.len(), 40);
+    assert!(nat.sessions().all(|one| one.packets == [1 + ROUNDS; 2]), "each packet is counted");
 }
