@@ -222,10 +222,15 @@ impl Hosts {
         if !is_stand_in(inside) {
             return;
         }
+        self.hold(inside, more);
+        self.forget_idle(inside);
+    }
+
+    /// The same, and a host without sessions stays until it is forgotten.
+    pub(crate) fn hold(&mut self, inside: u32, more: i32) {
         if let Some(host) = place(inside).and_then(|at| self.hosts.get_mut(at)) {
             host.uses = host.uses.saturating_add_signed(more);
         }
-        self.forget_idle(inside);
     }
 
     /// Forgets a host that has no session.

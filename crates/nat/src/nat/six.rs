@@ -55,7 +55,7 @@ impl Nat {
         let ahead = self.ahead(ip, INSIDE);
         // The host stays while its packet is here, also if its last session gives way to this one.
         let source = source(ip).unwrap_or_default();
-        self.subscribers.hosts.count(source, 1);
+        self.subscribers.hosts.hold(source, 1);
         let leave = |nat: &mut Nat, ip: &mut [u8]| match ahead.view {
             Err(why) => Outcome::Drop(why.into()),
             Ok(view) => match nat.session_ahead(now_ns, &ahead, Direction::Forward) {
@@ -67,7 +67,7 @@ impl Nat {
             true => self.trying(now_ns, |nat| leave(nat, ip)),
             false => leave(self, ip),
         };
-        self.subscribers.hosts.count(source, -1);
+        self.subscribers.hosts.hold(source, -1);
         // What nobody translates must not leave with an address that is no one's.
         if outcome == Outcome::Unchanged { Outcome::Drop(Cause::NoMapping) } else { outcome }
     }
