@@ -4,6 +4,7 @@
 mod book;
 mod explain;
 mod fragments;
+mod mirror;
 mod moves;
 mod proxied;
 mod rates;
@@ -27,6 +28,7 @@ use crate::track::{Fault, State, Tcp, Use, timeout};
 use book::Book;
 pub use book::Counts;
 use fragments::Fragments;
+use mirror::Told;
 pub use moves::Moves;
 use proxied::{Flood, Proxy};
 pub use proxied::{ProxyCounts, Steps, Translation};
@@ -124,6 +126,10 @@ struct Entry {
     parent: Option<Parent>,
     /// If the firewall has answered its client.
     proxy: Option<Proxy>,
+    /// A peer knows it (see `firewall/mirror.rs`).
+    is_told: bool,
+    /// The peer is putting all its connections, and has not put this one.
+    is_marked: bool,
     packets: [u32; 2],
     bytes: [u64; 2],
     began_s: u32,
@@ -427,6 +433,7 @@ impl Firewall {
         let moves = if is_between { moves } else { Moves::new(&old, &self.ruleset) };
         self.book.replace(new, &moves.moved);
         self.zones.replace(new);
+        self.book.told.iter_mut().for_each(Told::lose);
         self.begin_resize(moves.indexes);
         old
     }
@@ -528,7 +535,8 @@ impl Bench<'_> {
         seen: &Seen,
     ) -> Result<Decision, Fault> {
         let side = usize::from(direction == Direction::Reply);
-        if table.flow(id).is_some_and(|flow| flow.expires_ns <= self.now_ns) {
+        let expires_ns = table.flow(id).map_or(u64::MAX, |flow| flow.expires_ns);
+        if expires_ns <= self.now_ns {
             // Its time is over, and nobody has looked yet.
             return Err(Fault::Anew);
         }
@@ -537,7 +545,7 @@ impl Bench<'_> {
         }
         let mut copy = table.get(id).copied().filter(|_| self.rehearses);
         let Some(entry) = copy.as_mut().or_else(|| table.get_mut(id)) else { return Err(Fault::Flags) };
-        let mut renews = true;
+        let (mut renews, was_settled) = (true, entry.is_settled());
         match (&mut entry.track, &seen.part) {
             (Track::Tcp(tcp), Part::Tcp(segment)) => renews = tcp.take(side, segment)? == Use::Counts,
             // Two hosts that ask each other with the same identifier.
@@ -547,7 +555,7 @@ impl Bench<'_> {
             _ => {}
         }
         let rule = self.book.rule(entry.slot);
-        self.settle(table, id, side, seen, renews);
+        self.settle(table, id, side, seen, renews, was_settled);
         Ok(Decision {
             verdict: Verdict::Pass,
             rule,
@@ -566,6 +574,7 @@ impl Bench<'_> {
         side: usize,
         seen: &Seen,
         renews: bool,
+        was_settled: bool,
     ) {
         let Some(entry) = table.get_mut(id).filter(|_| !self.rehearses) else { return };
         entry.packets[side] = entry.packets[side].saturating_add(1);
@@ -577,6 +586,9 @@ impl Bench<'_> {
             entry.counts_source = false;
             let source = if side == 0 { seen.facts.source } else { seen.facts.destination };
             self.book.left(entry.slot, source);
+        }
+        if self.book.told.is_some() {
+            mirror::note_change(self.book, table, id, was_settled, renews);
         }
         if renews {
             table.set_expiry(id, self.now_ns + idle);
@@ -787,6 +799,8 @@ impl Bench<'_> {
             counts_source,
             parent,
             proxy,
+            is_told: false,
+            is_marked: false,
             packets: [1, 0],
             bytes: [u64::from(seen.length), 0],
             began_s: (self.now_ns / 1_000_000_000) as u32,

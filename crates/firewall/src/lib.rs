@@ -32,6 +32,7 @@ mod firewall;
 pub mod policy;
 pub mod proxy;
 mod read;
+pub mod record;
 mod review;
 mod ruleset;
 mod seen;

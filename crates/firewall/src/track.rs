@@ -21,6 +21,9 @@ pub const ACK: u8 = 16;
 /// Acknowledgements may be so much older than what has been sent, at least.
 const OLD_ACK: u32 = 66_000;
 
+/// The largest window that is not shifted.
+const WINDOW: u32 = 0xffff;
+
 /// A segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -94,6 +97,20 @@ pub struct Tcp {
     state: State,
     /// A SYN of the side that started, in a connection that is known: that side may have lost it.
     again: Option<Again>,
+    numbers: Numbers,
+}
+
+/// Where the numbers of a connection come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Numbers {
+    /// It started here.
+    Own,
+    /// It started elsewhere, and nothing of it has come by.
+    Unknown,
+    /// Segments of this side, which the other one has not agreed to.
+    Of(usize),
+    /// Segments of both sides.
+    Agreed,
 }
 
 /// A SYN that may begin a connection anew, if the other side agrees.
@@ -127,7 +144,8 @@ impl Tcp {
         if !segment.is_sound() || segment.flags & (SYN | ACK | RST | FIN) != SYN {
             return Err(Fault::Flags);
         }
-        let mut tcp = Tcp { sides: [Sent::default(); 2], state: State::Asked, again: None };
+        let (sides, state) = ([Sent::default(); 2], State::Asked);
+        let mut tcp = Tcp { sides, state, again: None, numbers: Numbers::Own };
         tcp.begin(0, segment);
         Ok(tcp)
     }
@@ -140,6 +158,57 @@ impl Tcp {
     /// The shift of a side's windows, if both sides scale.
     pub fn scale(&self, side: usize) -> u8 {
         self.sides[side].scale
+    }
+
+    /// Which sides have sent a FIN.
+    pub(crate) fn fins(&self) -> [bool; 2] {
+        self.sides.map(|side| side.has_fin)
+    }
+
+    /// A connection that started elsewhere: its state, the shifts of both windows, and which sides have sent a FIN. Its numbers are learnt from its segments.
+    pub(crate) fn resumed(state: State, scales: [u8; 2], fins: [bool; 2]) -> Tcp {
+        let side = |side: usize| {
+            let scale = scales[side].min(14);
+            Sent { window: WINDOW << scale, scale, has_fin: fins[side], is_agreed: true, ..Sent::default() }
+        };
+        Tcp { sides: [side(0), side(1)], state, again: None, numbers: Numbers::Unknown }
+    }
+
+    /// Whether it started elsewhere, and both sides have not yet agreed on its numbers here.
+    fn is_learning(&self) -> bool {
+        matches!(self.numbers, Numbers::Unknown | Numbers::Of(_))
+    }
+
+    /// Learns the numbers of a connection that started elsewhere. Until a segment of one side fits what one of the other side says, each may be the true one, and passes.
+    /// So a forged one does not end the connection.
+    fn learn(&mut self, side: usize, segment: &Segment) {
+        if self.numbers != Numbers::Unknown {
+            // It was sent, and did not come by here.
+            let (receiver, acknowledged) = (&mut self.sides[1 - side], segment.acknowledgement);
+            if is_before(receiver.end, acknowledged) && !is_before(receiver.limit, acknowledged) {
+                receiver.end = acknowledged;
+            }
+        }
+        match self.numbers {
+            Numbers::Of(other) if self.check(side, segment).is_ok() => {
+                self.numbers = if other == side { self.numbers } else { Numbers::Agreed };
+            }
+            Numbers::Unknown | Numbers::Of(_) => self.believe(side, segment),
+            Numbers::Own | Numbers::Agreed => {}
+        }
+    }
+
+    /// Takes the numbers of a segment.
+    fn believe(&mut self, side: usize, segment: &Segment) {
+        let window = u32::from(segment.window) << self.sides[side].scale;
+        let room = WINDOW << self.sides[1 - side].scale;
+        let (sender, acknowledged) = (&mut self.sides[side], segment.acknowledgement);
+        (sender.end, sender.acknowledged) = (segment.sequence, segment.sequence);
+        sender.limit = segment.end().wrapping_add(room);
+        let receiver = &mut self.sides[1 - side];
+        (receiver.end, receiver.acknowledged) = (acknowledged, acknowledged);
+        receiver.limit = acknowledged.wrapping_add(window.max(1));
+        self.numbers = Numbers::Of(side);
     }
 
     /// Its state.
@@ -182,6 +251,12 @@ impl Tcp {
         if !segment.has(ACK) || self.sides[side].window == 0 || self.state == State::Asked {
             return Err(Fault::Flags);
         }
+        if self.numbers != Numbers::Own {
+            let mut learnt = *self;
+            learnt.learn(side, segment);
+            learnt.check(side, segment)?;
+            *self = learnt;
+        }
         if self.state == State::Reset {
             // Who does not expect the reset asks (RFC 5961, 3.2).
             return self.check(side, segment).map(|()| Use::Stray);
@@ -202,7 +277,8 @@ impl Tcp {
     pub fn has_sent(&self, side: usize, sequence: u32) -> bool {
         let (sender, receiver) = (&self.sides[side], &self.sides[1 - side]);
         let lowest = sender.end.wrapping_sub(receiver.window.max(OLD_ACK));
-        !is_before(sender.end, sequence) && !is_before(sequence, lowest)
+        let is_known = self.numbers != Numbers::Unknown;
+        is_known && !is_before(sender.end, sequence) && !is_before(sequence, lowest)
     }
 
     fn take_syn(&mut self, side: usize, segment: &Segment) -> Result<Use, Fault> {
@@ -301,6 +377,10 @@ impl Tcp {
             return Ok(Use::Counts);
         }
         if self.state == State::Reset {
+            return Ok(Use::Stray);
+        }
+        if self.is_learning() {
+            // Its receiver knows whether it is true.
             return Ok(Use::Stray);
         }
         let sender = &self.sides[side];
@@ -553,6 +633,55 @@ mod tests {
                 "{acknowledged}"
             );
         }
+    }
+
+    #[test]
+    fn numbers_of_a_connection_from_elsewhere_are_learnt_from_both_sides() {
+        let resumed = || Tcp::resumed(State::Open, [4, 4], [false; 2]);
+        let there = |sequence, acknowledgement| (THERE, segment(ACK, sequence, acknowledgement, 100));
+        let here = |sequence, acknowledgement| (HERE, segment(ACK, sequence, acknowledgement, 0));
+        let stray = (THERE, segment(ACK, 2_000_000_000, 2_000_000_000, 0));
+        // What passes until both sides agree: the last one is their first agreement.
+        for segments in [
+            vec![there(5_000, 900), here(900, 5_100)],
+            vec![here(900, 5_000), there(5_000, 900)],
+            // What the other side has got already by another way.
+            vec![there(5_000, 900), here(900, 9_000)],
+            vec![there(5_000, 900), here(900, 9_000_000), there(9_000_000, 900)],
+            // One direction alone, for as long as it likes, with the other one elsewhere.
+            vec![there(5_000, 900), there(70_000_000, 900), there(900_000_000, 900), here(900, 900_000_100)],
+            // Forged ones before, and in between.
+            vec![stray, there(5_000, 900), here(900, 5_100)],
+            vec![there(5_000, 900), stray, here(900, 5_100), there(5_100, 900)],
+        ] {
+            let mut tcp = resumed();
+            assert!(!tcp.has_sent(HERE, 0), "nothing is known");
+            for (n, (side, one)) in segments.iter().enumerate() {
+                assert!(tcp.is_learning(), "{n} of {segments:?}");
+                assert_eq!(tcp.take(1 - side, &segment(RST, 1, 1, 0)), Ok(Use::Stray), "{n} of {segments:?}");
+                assert_eq!(tcp.take(*side, one), Ok(Use::Counts), "{n} of {segments:?}");
+            }
+            assert!(!tcp.is_learning(), "{segments:?}");
+            for side in [HERE, THERE] {
+                for flags in [ACK, RST, ACK | FIN] {
+                    let other = segment(flags, 2_000_000_000, 2_000_000_000, 0);
+                    assert_eq!(tcp.take(side, &other), Err(Fault::Window), "{segments:?}");
+                }
+            }
+            let (end, acknowledged) = (tcp.sides[THERE].end, tcp.sides[HERE].end);
+            tcp.take(THERE, &segment(ACK | RST, end, acknowledged, 0)).unwrap();
+            assert_eq!(tcp.state(), State::Reset, "{segments:?}");
+        }
+    }
+
+    #[test]
+    fn a_side_that_has_ended_elsewhere_has() {
+        let mut tcp = Tcp::resumed(State::HalfClosed, [0, 0], [true, false]);
+        tcp.take(HERE, &segment(ACK, 101, 900, 0)).unwrap();
+        tcp.take(THERE, &segment(ACK, 900, 101, 10)).unwrap();
+        assert_eq!(tcp.state(), State::HalfClosed);
+        tcp.take(THERE, &segment(ACK | FIN, 910, 101, 0)).unwrap();
+        assert_eq!(tcp.state(), State::Closed);
     }
 
     #[test]

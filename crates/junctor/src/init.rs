@@ -82,9 +82,9 @@ enum What {
         /// Share connections among servers, as the statements of this file say: see 'junctor balance'.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]
         balance: Option<String>,
-        /// With --nat, the other router at this address on a common link keeps the same sessions, so that either goes on alone. The
-        /// file has the secret of both.
-        #[arg(long, value_name = "ADDRESS=KEYFILE", requires = "nat")]
+        /// With --nat or --firewall, the other router at this address on a common link keeps the same sessions, so that either goes on
+        /// alone. The file has the secret of both.
+        #[arg(long, value_name = "ADDRESS=KEYFILE")]
         sync: Option<String>,
     },
     /// A gateway that translates addresses: inside networks share the address of the outside interface.

@@ -74,7 +74,7 @@ struct Router {
 }
 
 impl Router {
-    fn start(&mut self, files: &tempfile::TempDir) {
+    fn start(&mut self, files: &tempfile::TempDir, rules: bool) {
         let n = self.number;
         let path = |name: &str| files.path().join(name).display().to_string();
         let (socket, nat, key) = (path(&format!("sock{n}")), path("nat"), path("key"));
@@ -86,18 +86,14 @@ impl Router {
             format!("--route=10.0.9.0/24={}.2", net(0)),
             format!("--default={}.2", net(1)),
             format!("--nat={nat}"),
+            format!("--sync=10.9.0.{}={key}", 3 - n),
         ];
-        let words: Vec<&str> =
-            [JUNCTOR, "init", "router"].into_iter().chain(interfaces.iter().map(String::as_str)).collect();
+        let rules = rules.then(|| format!("--firewall={}", path("rules")));
+        let words: Vec<&str> = [JUNCTOR, "init", "router"]
+            .into_iter()
+            .chain(interfaces.iter().chain(&rules).map(String::as_str))
+            .collect();
         let text = self.space.run(&words).unwrap();
-        // What is for the router itself comes by the element.
-        let sync = format!(
-            "sync :: SessionSync(PEER 10.9.0.{}, LOCAL 10.9.0.{n}, KEY {key}, TABLES nat44);\n\
-             sync[0] -> [0]rt;\nrt[0] -> sync[1] -> whole ::",
-            3 - n
-        );
-        let text = text.replacen("rt[0] -> whole ::", &sync, 1);
-        assert!(text.contains("sync ::"), "{text}");
         let text = text.replace("FromDevice(", "FromDevice(METHOD AF_PACKET, ");
         let config = path(&format!("r{n}.click"));
         std::fs::write(&config, text.replace("ToDevice(", "ToDevice(METHOD AF_PACKET, ")).unwrap();
@@ -122,11 +118,13 @@ struct Site {
     outside: Namespace,
     routers: [Router; 2],
     files: tempfile::TempDir,
+    /// Whether there is a firewall, too.
+    rules: bool,
     _server: Process,
 }
 
 impl Site {
-    fn new() -> Site {
+    fn new(rules: bool) -> Site {
         let [inside, outside, one, two] = ["in", "out", "r1", "r2"].map(|role| Namespace::new(role).unwrap());
         let mut routers = [(1, one), (2, two)].map(|(number, space)| Router { space, number, process: None });
         for router in &routers {
@@ -144,10 +142,13 @@ impl Site {
         let files = tempfile::tempdir().unwrap();
         std::fs::write(files.path().join("nat"), "translate 10.0.9.0/24 to 192.0.2.1\n").unwrap();
         std::fs::write(files.path().join("key"), "an example of a secret for two\n").unwrap();
-        routers.iter_mut().for_each(|router| router.start(&files));
+        let zones = "zone inside d0\nzone outside d1\nzone sync s0\n";
+        let accepted = "accept from inside to outside\naccept from sync to self udp port 3781\n";
+        std::fs::write(files.path().join("rules"), [zones, accepted].concat()).unwrap();
+        routers.iter_mut().for_each(|router| router.start(&files, rules));
         let mut server = outside.spawn(&["python3", "-c", ECHO]).unwrap();
         server.wait_for_text("listening", PATIENCE).unwrap();
-        let site = Site { inside, outside, routers, files, _server: server };
+        let site = Site { inside, outside, routers, files, rules, _server: server };
         site.leave_by(1);
         site.come_by(1);
         site.both_up();
@@ -169,6 +170,11 @@ impl Site {
         let output =
             Command::new(JUNCTOR).args(["ctl", "--socket"]).arg(socket).arg(handler).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn start(&mut self, n: usize) {
+        self.routers[n - 1].start(&self.files, self.rules);
+        self.both_up();
     }
 
     fn both_up(&self) {
@@ -225,11 +231,22 @@ fn go_on(flows: &Process, count: usize, after: &str) {
 
 #[test]
 fn connections_outlive_their_router() {
-    if skip_without("connections_outlive_their_router", &["python3", "ethtool"]) {
-        return;
+    if !skip_without("connections_outlive_their_router", &["python3", "ethtool"]) {
+        check(false);
     }
+}
+
+#[test]
+fn connections_outlive_their_firewall() {
+    if !skip_without("connections_outlive_their_firewall", &["python3", "ethtool"]) {
+        check(true);
+    }
+}
+
+/// Each router is killed in turn, and the cable between them is pulled.
+fn check(rules: bool) {
     const COUNT: usize = 1000;
-    let mut site = Site::new();
+    let mut site = Site::new(rules);
     let flows = site.flows("10.0.9.2", COUNT);
     site.wait_for_sessions(2, COUNT);
     // The active router is killed.
@@ -238,21 +255,21 @@ fn connections_outlive_their_router() {
     site.come_by(2);
     go_on(&flows, COUNT, "the first router was killed");
     // It comes back, gets all, and is active again.
-    site.routers[0].start(&site.files);
-    site.both_up();
+    site.start(1);
     site.wait_for_sessions(1, COUNT);
     site.leave_by(1);
     site.come_by(1);
     go_on(&flows, COUNT, "the first router took over again");
-    // Each direction goes through another one, all the time.
-    site.come_by(2);
-    go_on(&flows, COUNT, "both are active");
-    site.come_by(1);
+    if !rules {
+        // Each direction goes through another one, all the time. A firewall has to see both.
+        site.come_by(2);
+        go_on(&flows, COUNT, "both are active");
+        site.come_by(1);
+    }
     // The other one is killed and comes back.
     site.routers[1].kill();
     go_on(&flows, COUNT, "the second router was killed");
-    site.routers[1].start(&site.files);
-    site.both_up();
+    site.start(2);
     site.wait_for_sessions(2, COUNT);
     // Without the cable the second one gets nothing, then all.
     site.cable("down");
@@ -276,16 +293,15 @@ fn two_that_did_not_hear_each_other_agree_again() {
         return;
     }
     const COUNT: usize = 100;
-    let mut site = Site::new();
+    let mut site = Site::new(false);
     // Each host inside has a router of its own: so has what comes back to each.
     let statements =
         "translate 10.0.9.2 to 192.0.2.1 ports 1024-1223\ntranslate 10.0.9.3 to 192.0.2.2 ports 1024-1223\n";
     std::fs::write(site.files.path().join("nat"), statements).unwrap();
     for n in 0..2 {
         site.routers[n].kill();
-        site.routers[n].start(&site.files);
+        site.start(n + 1);
     }
-    site.both_up();
     site.inside.ip("rule add from 10.0.9.3 table 9").unwrap();
     site.inside.ip("route add default via 10.0.3.1 table 9").unwrap();
     site.outside.ip("route add 192.0.2.2/32 via 10.0.4.1 src 203.0.113.9").unwrap();

@@ -35,9 +35,7 @@ mod track;
 pub use alg::{ftp, sip, stream};
 pub use hosts::{Mark, is_stand_in};
 pub use journal::{Change, Event, Lack, Log, What, subscriber_text};
-pub use nat::{
-    Ahead, AlgCounts, Cause, Edit, Nat, NotTaken, Outcome, Pass, PutOff, Session, Subscriber, Telling,
-};
+pub use nat::{Ahead, AlgCounts, Cause, Edit, Nat, Outcome, PutOff, Session, Subscriber};
 pub use packet::Unseen;
 pub use prefix::Prefix64;
 pub use read::{Reading, read, read_file};

@@ -47,7 +47,6 @@ use crate::stream::Stream;
 use crate::track::Track;
 pub use alg::AlgCounts;
 pub use listing::{Session, Subscriber};
-pub use mirror::{NotTaken, Pass, Telling};
 pub use shared::PutOff;
 pub use sip::Edit;
 use subscribers::Subscribers;
@@ -166,7 +165,7 @@ pub struct Nat {
     /// Sessions that a rehearsal has made.
     rehearsed: Option<Vec<FlowId>>,
     /// What is to be reported to a peer.
-    changes: Option<mirror::Changes>,
+    changes: Option<mirror::Told>,
 }
 
 /// The key of a packet as it is on a side.

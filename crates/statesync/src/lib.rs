@@ -6,7 +6,7 @@
 //!
 //! 1. [`Link::receive`] takes a datagram and returns its records. [`Link::poll`] makes datagrams that are due, [`Link::send`] one with records.
 //! 2. [`Link::take_restart`] says that a stream must begin anew. Its first frame has the record [`Op::Begin`], then come all sessions, then [`Op::Over`].
-//! 3. [`Link::task`] says what must be done to the tables before more can be taken, a part at a time; [`Link::done`] goes on.
+//! 3. A [`Table`] has the sessions. [`Link::task`] says what must be done to the tables before more can be taken, a part at a time; [`Link::done`] goes on.
 //!
 //! ```
 //! use junctor_statesync::{Key, Link, Op, Records, Settings, record};
@@ -40,7 +40,9 @@ mod key;
 mod link;
 mod outbound;
 mod replay;
+mod table;
 
 pub use frame::{DATAGRAM_MAX, Op, RECORDS_MAX, Record, Records, record};
 pub use key::{BadKey, Key};
 pub use link::{Counts, Link, Refusal, Settings, Task};
+pub use table::{Change, Changes, NotTaken, Pass, SLACK_NS, Table};

@@ -21,8 +21,9 @@ impl Peer {
     /// # Errors
     /// The address is on none of its links, or the router has no sessions.
     pub fn new(router: &Router, address: &str, key: &str) -> Result<Peer, String> {
-        if router.nat.is_none() {
-            return Err("sessions are kept for address translation: add --nat FILE".to_owned());
+        if tables(router).is_empty() {
+            let why = "it keeps the sessions of address translation and of a firewall: add --nat FILE or --firewall FILE";
+            return Err(why.to_owned());
         }
         let peer: std::net::Ipv4Addr =
             address.parse().map_err(|_| format!("'{address}' is not an IPv4 address"))?;
@@ -44,11 +45,22 @@ pub(super) fn rest4(router: &Router) -> String {
 /// What keeps the other router's sessions.
 pub(super) fn text(router: &Router) -> String {
     let Some(Peer { address, local, key }) = &router.sync else { return String::new() };
+    let accept = match router.firewall {
+        Some(_) => " The firewall has to accept UDP from it to port 3781.",
+        None => "",
+    };
     format!(
-        "\n// The other router at {address} has the same sessions, and each goes on alone. A firewall has to accept UDP from it to port 3781.\n\
-         sync :: SessionSync(PEER {address}, LOCAL {local}, KEY {}, TABLES nat44);\n\
+        "\n// The other router at {address} has the same sessions, and each goes on alone.{accept}\n\
+         sync :: SessionSync(PEER {address}, LOCAL {local}, KEY {}, TABLES {});\n\
          {} -> sync -> [0]rt;\n",
         lang::config::quote(key),
+        tables(router).join(" "),
         ipsec::rest4(router)
     )
+}
+
+/// The elements that have sessions.
+fn tables(router: &Router) -> Vec<&'static str> {
+    let nat = router.nat.as_ref().map(|_| "nat44");
+    nat.into_iter().chain(router.firewall.as_ref().map(|_| "fw")).collect()
 }

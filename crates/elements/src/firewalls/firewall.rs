@@ -91,18 +91,19 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use element::args::{Args, FromArg, Names};
 use element::clock::{Nanos, SECOND};
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, Reason, Rehearsal,
-    Rehearsed, Rest, Statistics, When, handlers, swap,
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, Provide, Reason,
+    Rehearsal, Rehearsed, Rest, Statistics, When, handlers, swap,
 };
 use firewall::policy::{Answer, TCP};
 use firewall::{Ahead, Cause, Decision, Firewall, Ruleset, Verdict};
 use packet::{Batch, Packet, anno};
+use statesync::Table as _;
 use sync::lock::{AdaptiveLock, How};
 
 use super::answers::{self, Sent};
@@ -150,6 +151,7 @@ pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::defau
         write "set_flush" => |gate, cx, which: &str| sets::flush(gate.judge(), which, cx.now())?;
         write "end" => |gate, cx, which: &str| end_those(gate.judge(), cx.now(), which)?;
     })
+    .provide::<Gate>()
     .statistics::<Gate>()
     .long_handlers::<Gate>()
     .rehearsal::<Gate>()
@@ -180,6 +182,16 @@ impl FromArg for Link {
     }
 }
 
+/// The connections for other elements, from the start on.
+#[derive(Default)]
+pub(crate) struct Provided(OnceLock<SharedJudge>);
+
+impl Provided {
+    pub(crate) fn judge(&self) -> Option<&SharedJudge> {
+        self.0.get()
+    }
+}
+
 #[derive(Default)]
 struct Gate {
     file: String,
@@ -187,7 +199,7 @@ struct Gate {
     /// Bytes of packets that the journal keeps.
     log_bytes: u16,
     ruleset: Option<Arc<Ruleset>>,
-    judge: Option<SharedJudge>,
+    link: Arc<Provided>,
     ninputs: usize,
     noutputs: usize,
     /// Packets of the last batch: room for those of the next.
@@ -281,7 +293,7 @@ fn is_tcp(packet: &Packet) -> bool {
 
 impl Gate {
     fn judge(&self) -> &SharedJudge {
-        self.judge.as_ref().expect("set by initialize")
+        self.link.judge().expect("set by initialize")
     }
 
     fn count(&self, now: Nanos) -> usize {
@@ -433,8 +445,8 @@ impl Element for Gate {
         let ruleset = self.ruleset.take().ok_or("the rules could not be read")?;
         ruleset.begin(cx.now());
         let judge = Judge::new(ruleset, &self.links, self.log_bytes, RandomState::new().hash_one(0));
-        self.judge = Some(Arc::new(AdaptiveLock::new(judge)));
-        Ok(())
+        let is_first = self.link.0.set(Arc::new(AdaptiveLock::new(judge))).is_ok();
+        is_first.then_some(()).ok_or_else(|| "it is there already".to_owned())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
@@ -471,9 +483,15 @@ impl Element for Gate {
     }
 }
 
+impl Provide for Gate {
+    fn provide(&self) -> Option<element::Provided> {
+        Some(self.link.clone())
+    }
+}
+
 impl Statistics for Gate {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        if let Some(judge) = self.judge.as_ref().and_then(|judge| judge.try_lock()) {
+        if let Some(judge) = self.link.judge().and_then(|judge| judge.try_lock()) {
             put(&stats::TABLE_ENTRIES, judge.firewall.len() as u64);
             put(&stats::TABLE_CAPACITY, judge.firewall.ruleset().policy.connections as u64);
         }
@@ -545,10 +563,15 @@ impl Locking for Gate {
 }
 
 impl HotSwap for Gate {
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Gate>(old) else { return false };
         if !Arc::ptr_eq(self.judge(), old.judge()) {
-            lock(self.judge()).take(&mut lock(old.judge()), &self.links);
+            let mut mine = lock(self.judge());
+            let has_peer = mine.firewall.tells_changes();
+            mine.take(&mut lock(old.judge()), &self.links);
+            if !has_peer {
+                mine.firewall.leave_peer(cx.now());
+            }
         }
         true
     }

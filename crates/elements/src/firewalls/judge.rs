@@ -13,7 +13,7 @@ use sync::lock::{AdaptiveGuard, AdaptiveLock};
 use super::journal::Journal;
 
 /// The name of the lock, for the profiler.
-pub(super) const CONNECTIONS: &str = "the connections";
+pub(crate) const CONNECTIONS: &str = "the connections";
 /// Connections that are looked at while the lock is held.
 const LISTED: usize = 128;
 /// Records that are moved at a time, if there may be another number of connections.
@@ -34,8 +34,8 @@ pub(super) const NOWHERE: u8 = u8::MAX;
 
 /// A firewall between links.
 #[derive(Debug)]
-pub(super) struct Judge {
-    pub(super) firewall: Firewall,
+pub(crate) struct Judge {
+    pub(crate) firewall: Firewall,
     pub(super) journal: Journal,
     /// The zones that inputs lead to: the router's own, then those of the links.
     pub(super) to: Vec<u8>,
@@ -45,7 +45,7 @@ pub(super) struct Judge {
     names: Vec<(u8, Arc<str>)>,
 }
 
-pub(super) type SharedJudge = Arc<AdaptiveLock<Judge>>;
+pub(crate) type SharedJudge = Arc<AdaptiveLock<Judge>>;
 
 /// The shared judge, for a moment.
 pub(super) fn lock(judge: &SharedJudge) -> AdaptiveGuard<'_, Judge> {

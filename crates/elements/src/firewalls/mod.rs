@@ -8,5 +8,8 @@ mod judge;
 mod reset;
 mod sets;
 
+pub(crate) use firewall::Provided as Link;
+pub(crate) use judge::{CONNECTIONS, SharedJudge};
+
 /// The classes of this kind.
 pub static CLASSES: &[element::Class] = &[firewall::CLASS];

@@ -99,6 +99,7 @@ use element::{
 use nat::policy::Policy;
 use nat::{Ahead, Cause, Nat, Outcome, PutOff};
 use packet::{Batch, Packet, anno};
+use statesync::Table as _;
 use sync::lock::How;
 use sync::read_mostly::{ReadMostly, Reader, WriteGuard};
 

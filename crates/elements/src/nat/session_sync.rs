@@ -11,7 +11,7 @@
 //! **Arguments**
 //! * `PEER ADDRESS` the address of the other router. `LOCAL ADDRESS` our own. Both are of IPv4 or of IPv6. A link of its own between the two is best.
 //! * `KEY FILE` a file with the secret of both routers, at least 16 bytes, such as the output of `openssl rand -hex 32`. White space around it does not count.
-//! * `TABLES NAME ...` the elements whose sessions are kept: NAT44. Both routers give them the same names, and statements that give the same addresses.
+//! * `TABLES NAME ...` the elements whose sessions are kept: NAT44, Firewall. Both routers give them the same names, and statements and rules that agree.
 //! * `PORT N` the UDP port of both routers, default 3781.
 //! * `HELLO TIME` how often the router says that it is there, default 200ms. `DEAD TIME` after what silence the peer is down, default 2s.
 //! * `QUEUE N` changes of each table that may wait, default 65536. If there are more, all sessions are sent again.
@@ -21,6 +21,7 @@
 //! a router that takes over needs no notice, and both may be active at once.
 //!
 //! If the peer is down, or has been restarted, its sessions are owned from then on. When it comes up, it gets all that are. If a change is lost, all are sent again, at most once a second.
+//! Sequence numbers of TCP are not sent. A Firewall learns those of a connection that it takes over from its first segments, so both directions should go through the same router.
 //! What a router owns is never given up for what the peer has. So if both gave the same outside port while they did not hear each other, each
 //! keeps its own session, and refuses the other one's.
 //!
@@ -45,7 +46,7 @@
 //! Idle -> sync :: SessionSync(PEER 10.9.0.2, LOCAL 10.9.0.1, KEY /proc/version, TABLES nat) -> Discard;
 //! ```
 //!
-//! See also: NAT44. RFC 2104, RFC 4868
+//! See also: NAT44, Firewall. RFC 2104, RFC 4868
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, RandomState};
@@ -60,6 +61,7 @@ use statesync::{Key, Link, Op, Records, Settings};
 use sync::lock::How;
 
 use super::nat44;
+use crate::firewalls;
 use crate::routing::frame::{self, Path};
 
 mod applied;
@@ -68,7 +70,7 @@ mod steps;
 mod tests;
 
 use applied::Applied;
-use steps::Steps;
+use steps::{Sessions, Steps};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("SessionSync", "1/1-2", || Box::new(SessionSync::default()))
@@ -280,10 +282,12 @@ impl Element for SessionSync {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         let key = self.key.clone().ok_or("the key could not be read")?;
         for name in &self.names {
-            let link = cx.find::<nat44::Link>(name);
-            let table = link.and_then(|link| link.nat().cloned());
-            let table = table.ok_or_else(|| format!("TABLES: '{name}' is not a NAT44"))?;
-            self.steps.add(name, table, self.queue);
+            let nat = cx.find::<nat44::Link>(name).and_then(|link| link.nat().cloned()).map(Sessions::Nat);
+            let mut judge = || cx.find::<firewalls::Link>(name).and_then(|link| link.judge().cloned());
+            let sessions = nat.or_else(|| judge().map(Sessions::Firewall));
+            let sessions =
+                sessions.ok_or_else(|| format!("TABLES: '{name}' is neither a NAT44 nor a Firewall"))?;
+            self.steps.add(name, sessions, self.queue);
         }
         self.link = Some(Link::new(self.settings, key, RandomState::new().hash_one(0)));
         if cx.is_home() {
@@ -322,7 +326,8 @@ impl Element for SessionSync {
 impl Locking for SessionSync {
     fn locks(&self) -> Vec<LockUse> {
         let why = "it reads changes of sessions, and enters those of the peer";
-        vec![LockUse::new(How::Adaptive, nat44::SESSIONS, When::EachBatch, why)]
+        let lock = |what| LockUse::new(How::Adaptive, what, When::EachBatch, why);
+        vec![lock(nat44::SESSIONS), lock(firewalls::CONNECTIONS)]
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use super::mirror::Told;
 use super::rates::network;
 use crate::policy::{Limit, Policy};
 
@@ -55,11 +56,14 @@ pub(super) struct Book {
     of_rule: Vec<u32>,
     /// Connections by slot, and by source or network. Each has one at least, so there are no more than twice the connections.
     sources: HashMap<(u32, IpAddr, bool), u32>,
+    /// What is to be reported to a peer.
+    pub(super) told: Option<Told>,
 }
 
 impl Book {
     pub(super) fn new(policy: &Policy) -> Book {
-        let mut book = Book { slots: vec![Slot::default()], of_rule: Vec::new(), sources: HashMap::new() };
+        let mut book =
+            Book { slots: vec![Slot::default()], of_rule: Vec::new(), sources: HashMap::new(), told: None };
         book.replace(policy, &[]);
         book
     }

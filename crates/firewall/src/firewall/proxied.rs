@@ -121,6 +121,18 @@ pub(super) struct Proxy {
     is_open: bool,
 }
 
+impl Proxy {
+    /// Of a connection that its server has accepted at another firewall.
+    pub(super) fn resumed(shift: Shift) -> Proxy {
+        Proxy { shift, is_open: true }
+    }
+
+    /// What another firewall needs to go on, if the server has accepted.
+    pub(super) fn shift(&self) -> Option<Shift> {
+        self.is_open.then_some(self.shift)
+    }
+}
+
 /// A client that has proved its address.
 pub(super) struct Proved {
     pub(super) tcp: Tcp,
@@ -261,7 +273,7 @@ impl Bench<'_> {
         let Part::Tcp(segment) = &seen.part else { return Err(Fault::Flags) };
         let Some(mut entry) = table.get(id).copied() else { return Err(Fault::Flags) };
         let (Some(proxy), Track::Tcp(mut tcp)) = (entry.proxy, entry.track) else { return Err(Fault::Flags) };
-        let rule = self.book.rule(entry.slot);
+        let (rule, was_settled) = (self.book.rule(entry.slot), entry.is_settled());
         let passes = Decision { is_proxied: false, ..self.decides(Verdict::Pass, rule, true) };
         // What the firewall itself sends to the server.
         if side == 0 && seen.facts.from == SELF && entry.zones[0] != self.zones.lasting(SELF) {
@@ -285,7 +297,7 @@ impl Bench<'_> {
         {
             *place = entry;
         }
-        self.settle(table, id, side, seen, renews);
+        self.settle(table, id, side, seen, renews, was_settled);
         Ok(Decision { verdict, is_proxied: true, ..passes })
     }
 

@@ -5,20 +5,24 @@ use std::net::IpAddr;
 
 use tables::flow::{Flow, FlowId, FlowKey, FlowKey6, FlowTable, Key};
 
-use super::Entry;
 use super::book::Book;
+use super::{Entry, mirror};
 
 /// Connections that are looked at for one that may go, when there is no room.
 const SWEPT: usize = 128;
 
 /// An address that a key is made of.
 pub(super) trait Addresses: Key {
+    /// Whether it is of IPv6.
+    const SIX: bool;
     fn make(source: IpAddr, destination: IpAddr, protocol: u8, ports: [u16; 2]) -> Option<Self>;
     fn back(self) -> Self;
     fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]);
 }
 
 impl Addresses for FlowKey {
+    const SIX: bool = false;
+
     fn make(source: IpAddr, destination: IpAddr, proto: u8, [sport, dport]: [u16; 2]) -> Option<FlowKey> {
         match (source, destination) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -39,6 +43,8 @@ impl Addresses for FlowKey {
 }
 
 impl Addresses for FlowKey6 {
+    const SIX: bool = true;
+
     fn make(source: IpAddr, destination: IpAddr, proto: u8, [sport, dport]: [u16; 2]) -> Option<FlowKey6> {
         match (source, destination) {
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
@@ -74,7 +80,7 @@ impl<K: Addresses> Side<K> {
     /// Ends a connection; returns whether it was there.
     pub(super) fn remove(&mut self, id: FlowId, book: &mut Book) -> bool {
         let gone = self.table.remove(id);
-        gone.iter().for_each(|flow| ended(book, flow.forward, &flow.value));
+        gone.iter().for_each(|flow| mirror::ended(book, flow));
         gone.is_some()
     }
 
@@ -105,8 +111,4 @@ impl<K: Addresses> Room for Side<K> {
         let found = self.table.sweep(&mut self.hand, SWEPT, may_go);
         found.is_some_and(|id| self.remove(id, book))
     }
-}
-
-fn ended<K: Addresses>(book: &mut Book, forward: K, entry: &Entry) {
-    book.ended(entry.slot, forward.parts().0, entry.counts_source);
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+mod mirror;
+
 use std::path::Path;
 
 use super::*;

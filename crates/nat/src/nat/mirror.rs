@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sessions that two translators both have, so that either can go on alone.
-//!
-//! A session is *owned* by a translator through which its packets go, or *mirrored* from the peer. One that is mirrored never expires: its owner says when it ends. The first
-//! packet that goes through it makes it owned. That is reported to the peer, which then mirrors it.
+//! Sessions that two translators both have, so that either can go on alone: see [`statesync::Table`].
 //!
 //! * A session is reported once both sides have agreed on it. So what outsiders or scans send does not load the peer.
-//! * Changes wait in a queue. If it is full, all sessions must be sent again: see [`Nat::changes`].
 //! * Both may own a session, for example while its two directions go through different routers. Each then ends it by its own clock, and the one that has seen the last packet prevails.
 //! * What the translator owns is not given up for what the peer has: another session with the same outside port is refused.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 
+use statesync::{Change, Changes, NotTaken, Op, Pass, SLACK_NS, Table};
 use tables::flow::{Flow, FlowId, FlowKey, NEVER};
 
 use super::{Entry, INSIDE, NO_MAPPING, Nat, OUTSIDE};
@@ -21,90 +17,10 @@ use crate::policy::SECOND;
 use crate::record::SessionRecord;
 use crate::track::Track;
 
-/// A session that has been idle for so much longer here than at the peer is the peer's.
-const SLACK_NS: u64 = SECOND;
-/// Sessions that are looked at together when there is no peer any more.
-const LEFT: usize = 1024;
 const MS: u64 = 1_000_000;
 
-/// What has happened to a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Telling {
-    /// It is there, and owned here.
-    Put(SessionRecord),
-    /// It has ended.
-    End(SessionRecord),
-    /// It is left to the peer.
-    Yield(SessionRecord),
-}
-
-/// Why a session of the peer is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NotTaken {
-    /// The statements do not give it these addresses and ports.
-    Statements,
-    /// A session that is owned here has its outside port, or its inside port has another outside one.
-    Conflict,
-    /// There is no room.
-    Full,
-}
-
-impl NotTaken {
-    /// All.
-    pub const ALL: [NotTaken; 3] = [NotTaken::Statements, NotTaken::Conflict, NotTaken::Full];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            NotTaken::Statements => "statements",
-            NotTaken::Conflict => "conflict",
-            NotTaken::Full => "full",
-        }
-    }
-}
-
-/// What is done to all mirrored sessions, some at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pass {
-    /// They are owned from now on.
-    Adopt,
-    /// They are marked until the peer puts them again.
-    Mark,
-    /// Those that are marked end.
-    Sweep,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Change {
-    Put(FlowId),
-    End(SessionRecord),
-    Yield(SessionRecord),
-}
-
 /// Changes that are to be reported to the peer.
-#[derive(Debug)]
-pub(super) struct Changes {
-    all: VecDeque<Change>,
-    most: usize,
-    /// Some were lost.
-    has_lost: bool,
-}
-
-impl Changes {
-    fn push(&mut self, change: Change) {
-        if self.all.len() < self.most {
-            self.all.push_back(change);
-        } else {
-            self.has_lost = true;
-        }
-    }
-
-    /// The numbers of sessions are no longer valid.
-    pub(super) fn lose(&mut self) {
-        self.all.clear();
-        self.has_lost = true;
-    }
-}
+pub(super) type Told = Changes<FlowId, SessionRecord>;
 
 /// Whether a session is the peer's.
 fn is_mirrored(expires_ns: u64) -> bool {
@@ -112,56 +28,6 @@ fn is_mirrored(expires_ns: u64) -> bool {
 }
 
 impl Nat {
-    /// Notes changes of sessions for a peer from now on: `most` at once. They are forgotten with 0.
-    pub fn tell_changes(&mut self, most: usize) {
-        self.changes =
-            (most > 0).then(|| Changes { all: VecDeque::with_capacity(most), most, has_lost: false });
-    }
-
-    /// Whether changes are noted.
-    pub fn tells_changes(&self) -> bool {
-        self.changes.is_some()
-    }
-
-    /// Forgets the changes that wait: all sessions are reported again.
-    pub fn forget_changes(&mut self) {
-        self.changes.iter_mut().for_each(|changes| {
-            changes.all.clear();
-            changes.has_lost = false;
-        });
-    }
-
-    /// There is no peer any more: its sessions are owned.
-    pub fn leave_peer(&mut self, now_ns: u64) {
-        self.changes = None;
-        let mut at = Some(0);
-        while let Some(from) = at {
-            at = self.pass(now_ns, Pass::Adopt, from, LEFT);
-        }
-    }
-
-    /// How many changes wait.
-    pub fn changes_waiting(&self) -> usize {
-        self.changes.as_ref().map_or(0, |changes| changes.all.len())
-    }
-
-    /// Passes up to `most` changes on to `take`, in their order. Returns whether some were lost: then all sessions must be reported again, by [`owned`](Self::owned).
-    pub fn changes(&mut self, now_ns: u64, most: usize, mut take: impl FnMut(Telling)) -> bool {
-        for _ in 0..most {
-            let Some(change) = self.changes.as_mut().and_then(|changes| changes.all.pop_front()) else {
-                break;
-            };
-            match change {
-                Change::End(record) => take(Telling::End(record)),
-                Change::Yield(record) => take(Telling::Yield(record)),
-                Change::Put(id) => {
-                    self.tell(now_ns, id).into_iter().for_each(|record| take(Telling::Put(record)))
-                }
-            }
-        }
-        self.changes.as_mut().is_some_and(|changes| std::mem::take(&mut changes.has_lost))
-    }
-
     /// The record of a session that is owned, which the peer knows from now on.
     fn tell(&mut self, now_ns: u64, id: FlowId) -> Option<SessionRecord> {
         let flow = self.sessions.flow(id).filter(|flow| !is_mirrored(flow.expires_ns))?;
@@ -196,38 +62,6 @@ impl Nat {
     fn idle(&self, now_ns: u64, protocol: u8, track: Track, expires_ns: u64) -> u64 {
         let whole = track.timeout(protocol, &self.policy.timeouts);
         now_ns.saturating_add(whole).saturating_sub(expires_ns)
-    }
-
-    /// Passes the sessions that are owned, and agreed on, at up to `most` places from `from` on to `take`. Returns where to go on, or `None` at the end.
-    pub fn owned(
-        &mut self,
-        now_ns: u64,
-        from: usize,
-        most: usize,
-        mut take: impl FnMut(SessionRecord),
-    ) -> Option<usize> {
-        let (ids, next) = self.at(from, most, |flow| {
-            !is_mirrored(flow.expires_ns)
-                && flow.expires_ns > now_ns
-                && flow.value.track.is_settled(flow.forward.proto)
-        });
-        ids.into_iter().filter_map(|id| self.tell(now_ns, id)).for_each(&mut take);
-        next
-    }
-
-    /// Does something to the mirrored sessions at up to `most` places from `from` on. Returns where to go on, or `None` at the end.
-    pub fn pass(&mut self, now_ns: u64, pass: Pass, from: usize, most: usize) -> Option<usize> {
-        let (ids, next) = self.at(from, most, |flow| {
-            is_mirrored(flow.expires_ns) && (pass != Pass::Sweep || flow.value.track.is_marked())
-        });
-        for id in ids {
-            match pass {
-                Pass::Adopt => self.own(now_ns, id),
-                Pass::Mark => self.sessions.get_mut(id).into_iter().for_each(|entry| entry.track.mark(true)),
-                Pass::Sweep => self.drop_mirrored(id),
-            }
-        }
-        next
     }
 
     /// The sessions at some places.
@@ -284,11 +118,11 @@ impl Nat {
     /// The inside address of a record, if packets may have it; of an IPv6 host the one that stands for it.
     fn source_of(&mut self, record: &SessionRecord) -> Result<u32, NotTaken> {
         match record.inside.0 {
-            IpAddr::V4(address) if is_stand_in(address.into()) => Err(NotTaken::Statements),
+            IpAddr::V4(address) if is_stand_in(address.into()) => Err(NotTaken::Policy),
             IpAddr::V4(address) => Ok(address.into()),
             IpAddr::V6(host) => self.stand_in(host.into()).map_err(|cause| match cause {
                 super::Cause::Full => NotTaken::Full,
-                _ => NotTaken::Statements,
+                _ => NotTaken::Policy,
             }),
         }
     }
@@ -297,7 +131,7 @@ impl Nat {
     ///
     /// # Errors
     /// It is not taken. Mirrored sessions that have its addresses and ports end all the same: the peer no longer has them.
-    pub fn install(&mut self, now_ns: u64, record: &SessionRecord) -> Result<(), NotTaken> {
+    fn install(&mut self, now_ns: u64, record: &SessionRecord) -> Result<(), NotTaken> {
         self.subscribers.pass(now_ns);
         let source = self.source_of(record)?;
         // Its only session may end for this one.
@@ -355,7 +189,7 @@ impl Nat {
         match self.sessions.len() >= self.sessions.capacity() {
             true => NotTaken::Full,
             _ if other_outside || other_inside || other_address => NotTaken::Conflict,
-            _ => NotTaken::Statements,
+            _ => NotTaken::Policy,
         }
     }
 
@@ -399,7 +233,7 @@ impl Nat {
     }
 
     /// The peer has ended a session. It goes on here if its packets went through here last; then that is reported.
-    pub fn end_told(&mut self, now_ns: u64, record: &SessionRecord) {
+    fn end_told(&mut self, now_ns: u64, record: &SessionRecord) {
         self.subscribers.pass(now_ns);
         match self.known_to(now_ns, record) {
             None => {}
@@ -410,11 +244,77 @@ impl Nat {
     }
 
     /// The peer leaves a session to this translator. If both have done so, it is owned again.
-    pub fn yielded(&mut self, now_ns: u64, record: &SessionRecord) {
+    fn yielded(&mut self, now_ns: u64, record: &SessionRecord) {
         self.subscribers.pass(now_ns);
         if let Some((id, None)) = self.known_to(now_ns, record) {
             self.own(now_ns, id);
             self.changes.iter_mut().for_each(|changes| changes.push(Change::Put(id)));
         }
+    }
+}
+
+impl Table for Nat {
+    fn tells_changes(&self) -> bool {
+        self.changes.is_some()
+    }
+
+    fn tell_changes(&mut self, most: usize) {
+        self.changes = (most > 0).then(|| Told::new(most));
+    }
+
+    fn forget_changes(&mut self) {
+        self.changes.iter_mut().for_each(Changes::forget);
+    }
+
+    fn changes_waiting(&self) -> usize {
+        self.changes.as_ref().map_or(0, Changes::waiting)
+    }
+
+    fn changes(&mut self, now_ns: u64, most: usize, take: &mut dyn FnMut(Op, &[u8])) -> bool {
+        for _ in 0..most {
+            let Some(change) = self.changes.as_mut().and_then(Changes::pop) else { break };
+            let (op, record) = match change {
+                Change::End(record) => (Op::End, Some(record)),
+                Change::Yield(record) => (Op::Yield, Some(record)),
+                Change::Put(id) => (Op::Put, self.tell(now_ns, id)),
+            };
+            record.into_iter().for_each(|record| take(op, &record.to_bytes()));
+        }
+        self.changes.as_mut().is_some_and(Changes::take_lost)
+    }
+
+    fn owned(&mut self, now_ns: u64, from: usize, most: usize, take: &mut dyn FnMut(&[u8])) -> Option<usize> {
+        let (ids, next) = self.at(from, most, |flow| {
+            !is_mirrored(flow.expires_ns)
+                && flow.expires_ns > now_ns
+                && flow.value.track.is_settled(flow.forward.proto)
+        });
+        ids.into_iter().filter_map(|id| self.tell(now_ns, id)).for_each(|record| take(&record.to_bytes()));
+        next
+    }
+
+    fn pass(&mut self, now_ns: u64, pass: Pass, from: usize, most: usize) -> Option<usize> {
+        let (ids, next) = self.at(from, most, |flow| {
+            is_mirrored(flow.expires_ns) && (pass != Pass::Sweep || flow.value.track.is_marked())
+        });
+        for id in ids {
+            match pass {
+                Pass::Adopt => self.own(now_ns, id),
+                Pass::Mark => self.sessions.get_mut(id).into_iter().for_each(|entry| entry.track.mark(true)),
+                Pass::Sweep => self.drop_mirrored(id),
+            }
+        }
+        next
+    }
+
+    fn apply(&mut self, now_ns: u64, op: Op, record: &[u8]) -> Result<(), NotTaken> {
+        let record = SessionRecord::from_bytes(record).ok_or(NotTaken::Malformed)?;
+        match op {
+            Op::Put => return self.install(now_ns, &record),
+            Op::End => self.end_told(now_ns, &record),
+            Op::Yield => self.yielded(now_ns, &record),
+            _ => return Err(NotTaken::Malformed),
+        }
+        Ok(())
     }
 }

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use element::clock::Nanos;
-use nat::{NotTaken, SessionRecord};
-use statesync::{Op, Record};
+use statesync::{NotTaken, Op, Record};
 
-use super::steps::Table;
+use super::steps::Kept;
 
 /// Tables of the peer that are remembered.
 const TABLES: usize = 256;
@@ -21,7 +20,6 @@ pub(super) struct Applied {
     ended: u64,
     yielded: u64,
     unknown_table: u64,
-    malformed: u64,
     not_taken: BTreeMap<NotTaken, u64>,
 }
 
@@ -32,11 +30,11 @@ impl Applied {
         for why in NotTaken::ALL {
             text += &format!("not-taken-{} {}\n", why.name(), of(why));
         }
-        text + &format!("not-taken-table {}\nnot-taken-malformed {}\n", self.unknown_table, self.malformed)
+        text + &format!("not-taken-table {}\n", self.unknown_table)
     }
 
     /// Does what a record says.
-    pub(super) fn apply(&mut self, now: Nanos, record: &Record<'_>, tables: &[Table]) {
+    pub(super) fn apply(&mut self, now: Nanos, record: &Record<'_>, tables: &[Kept]) {
         let number = usize::from(record.table);
         if record.op == Some(Op::Table) {
             self.names.resize(TABLES, None);
@@ -48,25 +46,15 @@ impl Applied {
             self.unknown_table += 1;
             return;
         };
-        let Some(session) = SessionRecord::from_bytes(record.body) else {
-            self.malformed += 1;
+        let Some(op) = record.op else {
+            *self.not_taken.entry(NotTaken::Malformed).or_default() += 1;
             return;
         };
-        let mut nat = table.lock();
-        match record.op {
-            Some(Op::Put) => match nat.install(now, &session) {
-                Ok(()) => self.put += 1,
-                Err(why) => *self.not_taken.entry(why).or_default() += 1,
-            },
-            Some(Op::End) => {
-                nat.end_told(now, &session);
-                self.ended += 1;
-            }
-            Some(Op::Yield) => {
-                nat.yielded(now, &session);
-                self.yielded += 1;
-            }
-            _ => self.malformed += 1,
+        match (table.with(|sessions| sessions.apply(now, op, record.body)), op) {
+            (Err(why), _) => *self.not_taken.entry(why).or_default() += 1,
+            (Ok(()), Op::Put) => self.put += 1,
+            (Ok(()), Op::End) => self.ended += 1,
+            (Ok(()), _) => self.yielded += 1,
         }
     }
 }

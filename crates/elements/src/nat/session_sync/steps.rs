@@ -2,38 +2,61 @@
 //! Our tables: changes become records, and walks over all sessions take a part at a time.
 
 use element::clock::Nanos;
-use nat::record::LENGTH;
-use nat::{Nat, Pass, SessionRecord, Telling};
-use statesync::{Link, Op, RECORDS_MAX, Task, record};
-use sync::read_mostly::{ReadMostly, WriteGuard};
+use nat::Nat;
+use statesync::{Link, Op, Pass, RECORDS_MAX, Table, Task, record};
+use sync::read_mostly::ReadMostly;
+
+use crate::firewalls::SharedJudge;
 
 /// Sessions that are looked at in a step, while their table is locked.
 const WALKED: usize = 1024;
 /// Times that a table is looked at for one datagram's records.
 const LOOKS: usize = 64;
 
-/// A table.
-pub(super) struct Table {
+/// The longest record of a session.
+const LENGTH: usize = if nat::record::LENGTH > firewall::record::LENGTH {
+    nat::record::LENGTH
+} else {
+    firewall::record::LENGTH
+};
+
+/// Where the sessions of an element are.
+#[derive(Clone)]
+pub(super) enum Sessions {
+    Nat(ReadMostly<Nat>),
+    Firewall(SharedJudge),
+}
+
+/// A table that is kept.
+pub(super) struct Kept {
     name: String,
-    nat: ReadMostly<Nat>,
+    sessions: Sessions,
     queue: usize,
 }
 
-impl Table {
+impl Kept {
     /// Its kind and name, as the peer knows it.
     pub(super) fn title(&self) -> String {
-        format!("nat {}", self.name)
+        let kind = match self.sessions {
+            Sessions::Nat(_) => "nat",
+            Sessions::Firewall(_) => "firewall",
+        };
+        format!("{kind} {}", self.name)
     }
 
-    pub(super) fn lock(&self) -> WriteGuard<'_, Nat> {
-        self.nat.write()
+    /// Uses its sessions, while packets wait.
+    pub(super) fn with<T>(&self, using: impl FnOnce(&mut dyn Table) -> T) -> T {
+        match &self.sessions {
+            Sessions::Nat(nat) => using(&mut *nat.write()),
+            Sessions::Firewall(judge) => using(&mut judge.lock().firewall),
+        }
     }
 
     /// Notes changes from now on, if it does not; returns whether it did.
-    fn listen(&self, nat: &mut Nat) -> bool {
-        let listens = nat.tells_changes();
+    fn listen(&self, sessions: &mut dyn Table) -> bool {
+        let listens = sessions.tells_changes();
         if !listens {
-            nat.tell_changes(self.queue);
+            sessions.tell_changes(self.queue);
         }
         listens
     }
@@ -59,7 +82,7 @@ impl Place {
 /// What is to be done, and how far it is.
 #[derive(Default)]
 pub(super) struct Steps {
-    tables: Vec<Table>,
+    tables: Vec<Kept>,
     /// All sessions are being sent.
     sending: Option<Place>,
     /// The first record of a stream is due.
@@ -74,18 +97,19 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn add(&mut self, name: &str, nat: ReadMostly<Nat>, queue: usize) {
-        nat.write().tell_changes(queue);
-        self.tables.push(Table { name: name.to_owned(), nat, queue });
+    pub(super) fn add(&mut self, name: &str, sessions: Sessions, queue: usize) {
+        let table = Kept { name: name.to_owned(), sessions, queue };
+        table.with(|sessions| sessions.tell_changes(queue));
+        self.tables.push(table);
     }
 
-    pub(super) fn tables(&self) -> &[Table] {
+    pub(super) fn tables(&self) -> &[Kept] {
         &self.tables
     }
 
     /// How many changes wait.
     pub(super) fn waiting(&self) -> usize {
-        self.tables.iter().map(|table| table.lock().changes_waiting()).sum()
+        self.tables.iter().map(|table| table.with(|sessions| sessions.changes_waiting())).sum()
     }
 
     /// Whether all sessions are being sent or taken.
@@ -115,9 +139,10 @@ impl Steps {
         self.sending = Some(Place::default());
         self.begins = true;
         for table in &self.tables {
-            let mut nat = table.lock();
-            table.listen(&mut nat);
-            nat.forget_changes();
+            table.with(|sessions| {
+                table.listen(sessions);
+                sessions.forget_changes();
+            });
         }
     }
 
@@ -150,7 +175,7 @@ impl Steps {
     /// Does something to some sessions. Returns where to go on.
     fn pass(&self, now: Nanos, pass: Pass, place: Place) -> Option<Place> {
         let table = self.tables.get(place.table)?;
-        let next = place.after(table.lock().pass(now, pass, place.at, WALKED));
+        let next = place.after(table.with(|sessions| sessions.pass(now, pass, place.at, WALKED)));
         (next.table < self.tables.len()).then_some(next)
     }
 
@@ -166,15 +191,11 @@ impl Steps {
         }
         let mut has_lost = false;
         for (number, table) in self.tables.iter().enumerate() {
-            let mut nat = table.lock();
-            has_lost |= !table.listen(&mut nat);
-            has_lost |= nat.changes(now, room(&records), |one| {
-                let (op, session) = match one {
-                    Telling::Put(session) => (Op::Put, session),
-                    Telling::End(session) => (Op::End, session),
-                    Telling::Yield(session) => (Op::Yield, session),
-                };
-                put(&mut records, op, number, &session);
+            has_lost |= table.with(|sessions| {
+                let has_missed = !table.listen(sessions);
+                let most = room(&records);
+                let mut put = |op: Op, session: &[u8]| _ = record(&mut records, op, number as u8, session);
+                sessions.changes(now, most, &mut put) || has_missed
             });
         }
         for _ in 0..LOOKS {
@@ -184,9 +205,9 @@ impl Steps {
                 self.sending = None;
                 break;
             };
-            let next = table.lock().owned(now, place.at, room(&records), |session| {
-                put(&mut records, Op::Put, place.table, &session);
-            });
+            let most = room(&records);
+            let mut put = |session: &[u8]| _ = record(&mut records, Op::Put, place.table as u8, session);
+            let next = table.with(|sessions| sessions.owned(now, place.at, most, &mut put));
             self.sending = Some(place.after(next));
         }
         self.records = records;
@@ -197,8 +218,4 @@ impl Steps {
 /// How many sessions still go into a datagram.
 fn room(records: &[u8]) -> usize {
     (RECORDS_MAX - records.len()) / (LENGTH + 3)
-}
-
-fn put(records: &mut Vec<u8>, op: Op, table: usize, session: &SessionRecord) {
-    record(records, op, table as u8, &session.to_bytes());
 }

@@ -213,5 +213,5 @@ fn settings_that_cannot_be_are_named() {
     check(&format!("PEER fd00::1, LOCAL 10.9.0.2, KEY {key}, TABLES nat"), "one is of IPv4");
     check(&format!("{both}, KEY {key}, TABLES nat, HELLO 1s, DEAD 1s"), "twice HELLO");
     check(&format!("{both}, KEY {key}, TABLES nat, QUEUE 0"), "QUEUE is from 1");
-    check(&format!("{both}, KEY {key}, TABLES nat"), "'nat' is not a NAT44");
+    check(&format!("{both}, KEY {key}, TABLES nat"), "'nat' is neither a NAT44 nor a Firewall");
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+use statesync::Table as _;
+
 use super::super::tests::{INSIDE, OUTSIDE, PASS, REFUSED, SECOND, firewall, ip};
 use super::*;
 use crate::firewall::Firewall;
@@ -252,4 +254,30 @@ fn above_a_threshold_only() {
         }
     }
     assert!(!fw.synproxy().0);
+}
+
+#[test]
+fn another_firewall_goes_on_with_the_numbers_of_both() {
+    for six in [false, true] {
+        let [mut one, mut two] = [(); 2].map(|()| firewall(RULES));
+        one.tell_changes(10);
+        let theirs = Options { mss: Some(1460), scale: Some(10), sack: true, stamps: Some([9000, 501]) };
+        let (_, [mine, next]) = open(&mut one, six, theirs);
+        let mut told = Vec::new();
+        assert!(!one.changes(SECOND, 10, &mut |op, record| told.push((op, record.to_vec()))));
+        assert_eq!(told.len(), 1, "once, when its server has accepted");
+        two.apply(SECOND, told[0].0, &told[0].1).unwrap();
+        let none = Options::default();
+        for made in [
+            segment(ends(six), ACK, mine, next, 20, none),
+            segment(back(ends(six)), ACK, 0xffff_fff1, mine + 5, 20, none),
+            segment(ends(six), ACK, mine + 5, next + 2, 20, none),
+        ] {
+            let [before, after] = [&mut one, &mut two].map(|fw| give(fw, SECOND, &made, b"hello"));
+            assert_eq!((before.0, &before), (PASS, &after));
+        }
+        // Numbers of the other side do not belong.
+        let data = segment(ends(six), ACK, mine + 5, 0xffff_fff3, 20, none);
+        assert_eq!(give(&mut two, SECOND, &data, b"x").0, Verdict::Drop(Cause::Window));
+    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two translators with the same statements, which keep each other's sessions.
 
+use statesync::{NotTaken, Op, Pass, Table};
 use tables::flow::{NEVER, State};
 
 use super::*;
@@ -25,17 +26,11 @@ fn carry(nats: &mut [Nat; 2], now: u64) -> Vec<NotTaken> {
         for from in 0..2 {
             let mut told = Vec::new();
             nats[from].subscribers.pass(now);
-            assert!(!nats[from].changes(now, QUEUE, |one| told.push(one)), "none is lost");
-            for one in told {
-                let again = |record: SessionRecord| SessionRecord::from_bytes(&record.to_bytes()).unwrap();
+            let lost = nats[from].changes(now, QUEUE, &mut |op, record| told.push((op, record.to_vec())));
+            assert!(!lost, "none is lost");
+            for (op, record) in told {
                 let to = &mut nats[1 - from];
-                match one {
-                    Telling::Put(record) => {
-                        to.install(now, &again(record)).unwrap_or_else(|why| refused.push(why));
-                    }
-                    Telling::End(record) => to.end_told(now, &again(record)),
-                    Telling::Yield(record) => to.yielded(now, &again(record)),
-                }
+                to.apply(now, op, &record).unwrap_or_else(|why| refused.push(why));
                 consistent(to);
             }
         }
@@ -55,10 +50,10 @@ fn resend(nats: &mut [Nat; 2], from: usize, now: u64) {
     walk(&mut nats[1 - from], Pass::Mark);
     let (mut at, mut all) = (Some(0), Vec::new());
     while let Some(place) = at {
-        at = nats[from].owned(now, place, 3, |record| all.push(record));
+        at = nats[from].owned(now, place, 3, &mut |record| all.push(record.to_vec()));
     }
     for record in all {
-        nats[1 - from].install(now, &record).unwrap();
+        nats[1 - from].apply(now, Op::Put, &record).unwrap();
     }
     walk(&mut nats[1 - from], Pass::Sweep);
     consistent(&nats[1 - from]);
@@ -160,9 +155,9 @@ fn what_is_owned_is_not_given_up() {
     assert_eq!([0, 1].map(|n| (nats[n].len(), mirrored(&nats[n]))), [(1, 1), (1, 0)]);
     // Mirrored sessions give way to others of the peer.
     let mut record = None;
-    nats[1].owned(9000 * S, 0, 10, |one| record = Some(one));
+    nats[1].owned(9000 * S, 0, 10, &mut |one| record = SessionRecord::from_bytes(one));
     let other = SessionRecord { inside: ("10.0.1.7".parse().unwrap(), 1), ..record.unwrap() };
-    nats[0].install(9000 * S, &other).unwrap();
+    nats[0].apply(9000 * S, Op::Put, &other.to_bytes()).unwrap();
     consistent(&nats[0]);
     assert_eq!((nats[0].len(), nats[0].sessions().next().unwrap().inside), (1, other.inside));
 }
@@ -172,24 +167,20 @@ fn what_the_statements_do_not_give_is_refused() {
     let mut nats = pair("translate 10.0.1.0/24 to 192.0.2.1\nsessions 2");
     open(&mut nats[0], 0, 5, 1000);
     let mut record = None;
-    nats[0].owned(0, 0, 10, |one| record = Some(one));
+    nats[0].owned(0, 0, 10, &mut |one| record = SessionRecord::from_bytes(one));
     let one = record.unwrap();
     let check = |nat: &mut Nat, other: SessionRecord, want: Result<(), NotTaken>| {
-        assert_eq!(nat.install(0, &other), want, "{other:?}");
+        assert_eq!(nat.apply(0, Op::Put, &other.to_bytes()), want, "{other:?}");
         consistent(nat);
     };
     let nat = &mut nats[1];
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
     for inside in ["10.0.2.5", "0.0.0.9", "2001:db8::1"] {
-        check(nat, SessionRecord { inside: (address(inside), 5), ..one }, Err(NotTaken::Statements));
+        check(nat, SessionRecord { inside: (address(inside), 5), ..one }, Err(NotTaken::Policy));
     }
-    check(
-        nat,
-        SessionRecord { outside: ("192.0.2.7".parse().unwrap(), 5000), ..one },
-        Err(NotTaken::Statements),
-    );
-    check(nat, SessionRecord { outside: (one.outside.0, 80), ..one }, Err(NotTaken::Statements));
-    check(nat, SessionRecord { counts: false, ..one }, Err(NotTaken::Statements));
+    check(nat, SessionRecord { outside: ("192.0.2.7".parse().unwrap(), 5000), ..one }, Err(NotTaken::Policy));
+    check(nat, SessionRecord { outside: (one.outside.0, 80), ..one }, Err(NotTaken::Policy));
+    check(nat, SessionRecord { counts: false, ..one }, Err(NotTaken::Policy));
     assert_eq!((nat.len(), nat.mappings(), nat.subscribers().count()), (0, 0, 0));
     for host in 0..2 {
         let inside = (address(&format!("10.0.1.{host}")), 5);
@@ -217,8 +208,8 @@ fn a_peer_that_is_gone_leaves_its_sessions() {
     nats[1].tell_changes(3);
     let (host, peer) = ("10.0.1.5".parse().unwrap(), ("203.0.113.9".parse().unwrap(), 80));
     (0..5).for_each(|n| assert!(nats[1].end(6, (host, 1000 + n), peer)));
-    assert!(nats[1].changes(70 * S, 100, |_| {}), "some were lost");
-    assert!(!nats[1].changes(70 * S, 100, |_| {}));
+    assert!(nats[1].changes(70 * S, 100, &mut |_, _| {}), "some were lost");
+    assert!(!nats[1].changes(70 * S, 100, &mut |_, _| {}));
     resend(&mut nats, 1, 70 * S);
     assert_eq!((nats[0].len(), mirrored(&nats[0])), (15, 15));
     // Other statements: everything must be sent again.
@@ -227,7 +218,7 @@ fn a_peer_that_is_gone_leaves_its_sessions() {
         &[address("192.0.2.1")],
         1,
     );
-    assert!(nats[1].changes(70 * S, 100, |_| {}));
+    assert!(nats[1].changes(70 * S, 100, &mut |_, _| {}));
 }
 
 #[test]
