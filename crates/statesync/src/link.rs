@@ -184,6 +184,11 @@ impl Link {
         self.needs_stream = true;
     }
 
+    /// Asks the peer for its stream from the beginning: sessions that were not taken may be taken now.
+    pub fn want(&mut self) {
+        self.inn.give_up();
+    }
+
     /// Whether a stream must begin. If so it has started, and its first records are awaited.
     pub fn take_restart(&mut self, now_ns: u64) -> bool {
         let is_early = self.began_ns.is_some_and(|began| now_ns < began.saturating_add(RESTART_PAUSE_NS));

@@ -65,12 +65,14 @@ pub struct Changes<I, R> {
     most: usize,
     /// Some were lost.
     has_lost: bool,
+    /// The table has another policy.
+    is_anew: bool,
 }
 
 impl<I, R> Changes<I, R> {
     /// Room for so many.
     pub fn new(most: usize) -> Changes<I, R> {
-        Changes { all: VecDeque::with_capacity(most), most, has_lost: false }
+        Changes { all: VecDeque::with_capacity(most), most, has_lost: false, is_anew: false }
     }
 
     /// Another change, which is lost if there is no room.
@@ -92,10 +94,15 @@ impl<I, R> Changes<I, R> {
         self.all.len()
     }
 
-    /// All are lost: names of sessions are no longer valid.
+    /// All are lost: with another policy, names of sessions are no longer valid.
     pub fn lose(&mut self) {
         self.all.clear();
-        self.has_lost = true;
+        (self.has_lost, self.is_anew) = (true, true);
+    }
+
+    /// Whether the table has got another policy since the last call.
+    pub fn take_anew(&mut self) -> bool {
+        std::mem::take(&mut self.is_anew)
     }
 
     /// Forgets all, since all sessions are reported.
@@ -117,6 +124,9 @@ pub trait Table {
 
     /// Notes changes of sessions for a peer from now on: `most` at once. They are forgotten with 0.
     fn tell_changes(&mut self, most: usize);
+
+    /// Whether there is another policy since the last call: then the peer is asked for all its sessions.
+    fn is_anew(&mut self) -> bool;
 
     /// Forgets the changes that wait: all sessions are reported again.
     fn forget_changes(&mut self);

@@ -211,6 +211,9 @@ impl SessionSync {
         self.answer(cx, BURST);
         let now = cx.now();
         let Some(link) = &mut self.link else { return };
+        if self.steps.are_anew() {
+            link.want();
+        }
         self.steps.walk(now, link);
         if link.take_restart(now) {
             self.steps.start();
@@ -287,7 +290,11 @@ impl Element for SessionSync {
             let sessions = nat.or_else(|| judge().map(Sessions::Firewall));
             let sessions =
                 sessions.ok_or_else(|| format!("TABLES: '{name}' is neither a NAT44 nor a Firewall"))?;
-            self.steps.add(name, sessions, self.queue);
+            if !self.steps.add(name, sessions, self.queue) {
+                return Err(format!(
+                    "TABLES: the sessions of '{name}' are kept already: name each table once"
+                ));
+            }
         }
         self.link = Some(Link::new(self.settings, key, RandomState::new().hash_one(0)));
         if cx.is_home() {
@@ -340,8 +347,9 @@ impl HotSwap for SessionSync {
         if is_same && self.key == old.key {
             self.link = old.link.take().or(self.link.take());
             self.applied = std::mem::take(&mut old.applied);
-            // Sessions may have ended with the statements: all are sent again.
+            // Sessions may have ended with the statements, and others may be taken: all are sent again, by both.
             self.link.iter_mut().for_each(Link::restart);
+            self.link.iter_mut().for_each(Link::want);
         }
         cx.set_timer_after(NEXT, PAUSE[1]);
         true

@@ -360,6 +360,10 @@ impl Table for Firewall {
         self.book.told = (most > 0).then(|| Told::new(most));
     }
 
+    fn is_anew(&mut self) -> bool {
+        self.book.told.as_mut().is_some_and(Changes::take_anew)
+    }
+
     fn forget_changes(&mut self) {
         self.book.told.iter_mut().for_each(Changes::forget);
     }

@@ -262,6 +262,10 @@ impl Table for Nat {
         self.changes = (most > 0).then(|| Told::new(most));
     }
 
+    fn is_anew(&mut self) -> bool {
+        self.changes.as_mut().is_some_and(Changes::take_anew)
+    }
+
     fn forget_changes(&mut self) {
         self.changes.iter_mut().for_each(Changes::forget);
     }

@@ -97,10 +97,12 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn add(&mut self, name: &str, sessions: Sessions, queue: usize) {
+    /// Keeps the sessions of a table. Returns whether nobody else does.
+    pub(super) fn add(&mut self, name: &str, sessions: Sessions, queue: usize) -> bool {
         let table = Kept { name: name.to_owned(), sessions, queue };
-        table.with(|sessions| sessions.tell_changes(queue));
+        let is_kept = table.with(|sessions| table.listen(sessions));
         self.tables.push(table);
+        !is_kept
     }
 
     pub(super) fn tables(&self) -> &[Kept] {
@@ -149,6 +151,11 @@ impl Steps {
     pub(super) fn is_busy(&self, link: &Link) -> bool {
         let sends = link.is_up() && (self.sending.is_some() || self.waiting() > 0);
         sends || link.task().is_some() || self.sweeping.is_some()
+    }
+
+    /// Whether a table has another policy since the last call.
+    pub(super) fn are_anew(&self) -> bool {
+        self.tables.iter().fold(false, |are, table| table.with(|sessions| sessions.is_anew()) || are)
     }
 
     /// Does a part of what the link needs, or ends some sessions that the peer has not put again.
