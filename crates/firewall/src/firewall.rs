@@ -138,8 +138,12 @@ struct Entry {
 impl Entry {
     /// Whether both sides have agreed on it, and still do.
     fn is_settled(&self) -> bool {
-        matches!(self.track.state(), State::Open | State::HalfClosed)
+        is_settled(self.track.state())
     }
+}
+
+fn is_settled(state: State) -> bool {
+    matches!(state, State::Open | State::HalfClosed)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -545,7 +549,7 @@ impl Bench<'_> {
         }
         let mut copy = table.get(id).copied().filter(|_| self.rehearses);
         let Some(entry) = copy.as_mut().or_else(|| table.get_mut(id)) else { return Err(Fault::Flags) };
-        let (mut renews, was_settled) = (true, entry.is_settled());
+        let (mut renews, before) = (true, entry.track.state());
         match (&mut entry.track, &seen.part) {
             (Track::Tcp(tcp), Part::Tcp(segment)) => renews = tcp.take(side, segment)? == Use::Counts,
             // Two hosts that ask each other with the same identifier.
@@ -555,7 +559,7 @@ impl Bench<'_> {
             _ => {}
         }
         let rule = self.book.rule(entry.slot);
-        self.settle(table, id, side, seen, renews, was_settled);
+        self.settle(table, id, side, seen, renews, before);
         Ok(Decision {
             verdict: Verdict::Pass,
             rule,
@@ -566,7 +570,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Counts a packet of a connection, whose state is what it is after it.
+    /// Counts a packet of a connection, whose state was `before` and is what it is after it.
     fn settle<K: Addresses>(
         &mut self,
         table: &mut FlowTable<Entry, K>,
@@ -574,7 +578,7 @@ impl Bench<'_> {
         side: usize,
         seen: &Seen,
         renews: bool,
-        was_settled: bool,
+        before: State,
     ) {
         let Some(entry) = table.get_mut(id).filter(|_| !self.rehearses) else { return };
         entry.packets[side] = entry.packets[side].saturating_add(1);
@@ -588,7 +592,7 @@ impl Bench<'_> {
             self.book.left(entry.slot, source);
         }
         if self.book.told.is_some() {
-            mirror::note_change(self.book, table, id, was_settled, renews);
+            mirror::note_change(self.book, table, id, before, renews);
         }
         if renews {
             table.set_expiry(id, self.now_ns + idle);

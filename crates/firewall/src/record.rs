@@ -21,15 +21,6 @@ const SIX: u8 = 1;
 const FINS: [u8; 2] = [2, 4];
 const ANSWERED: u8 = 8;
 const FROM_SERVER: u8 = 128;
-const STATES: [State; 7] = [
-    State::Asked,
-    State::Answered,
-    State::Open,
-    State::HalfClosed,
-    State::Closed,
-    State::Reset,
-    State::Single,
-];
 
 /// A connection, by its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +77,7 @@ impl ConnectionRecord {
             bytes[at..at + part.len()].copy_from_slice(part);
             at += part.len();
         };
-        let state = STATES.iter().position(|state| *state == self.state).unwrap_or_default();
+        let state = State::ALL.iter().position(|state| *state == self.state).unwrap_or_default();
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let flags = flag(self.ends[0].is_ipv6(), SIX)
             | flag(self.fins[0], FINS[0])
@@ -142,7 +133,7 @@ impl ConnectionRecord {
             ends: [end(8)?, end(24)?],
             ports: [port(40), port(42)],
             zones: [word(44)?, word(48)?],
-            state: *STATES.get(usize::from(state))?,
+            state: *State::ALL.get(usize::from(state))?,
             scales: scales(shifts),
             fins: FINS.map(|fin| flags & fin != 0),
             parent,

@@ -174,6 +174,15 @@ impl Tcp {
         Tcp { sides: [side(0), side(1)], state, again: None, numbers: Numbers::Unknown }
     }
 
+    /// A connection of which another firewall has seen some segments, and this one others. What either knows of its state holds; its numbers are learnt again.
+    pub(crate) fn merged(&self, other: &Tcp) -> Tcp {
+        let fins = [0, 1].map(|side| self.sides[side].has_fin || other.sides[side].has_fin);
+        let place = |state: State| State::ALL.iter().position(|one| *one == state);
+        let further = if place(self.state) > place(other.state) { self.state } else { other.state };
+        let state = if fins == [true; 2] && further != State::Reset { State::Closed } else { further };
+        Tcp::resumed(state, [0, 1].map(|side| other.scale(side)), fins)
+    }
+
     /// Whether it started elsewhere, and both sides have not yet agreed on its numbers here.
     fn is_learning(&self) -> bool {
         matches!(self.numbers, Numbers::Unknown | Numbers::Of(_))

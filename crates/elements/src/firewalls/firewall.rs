@@ -61,6 +61,7 @@
 //! * `rules` read: for each rule its line in the file, packets, bytes, connections, seconds since the last match, and its text. The last line is the default.
 //! * `connections` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each connection. It has protocol, source, port, destination, port,
 //!   state, both zones, and the line of the rule. Packets and bytes there and back follow, then its age and the seconds until it ends, and the protocol that announced it, or `-`.
+//!   The seconds are 0 if the end is up to the peer of a SessionSync.
 //! * `synproxy` read: `on` or `off`, whether SYNs for rules with `synproxy` are answered now; then SYNs answered, cookies that came back, acknowledgements that were wrong, and
 //!   connections that their server has accepted.
 //! * `algs` read: a line each for `ftp` and `tftp`: connections that were announced, that have started, and announcements that were refused.
@@ -87,7 +88,7 @@
 //! Idle -> fw -> Discard; fw[1] -> ICMPError(10.0.0.1, unreachable, CODE_ANNO ICMP_PARAMPROB) -> Discard; fw[2] -> Discard;
 //! ```
 //!
-//! See also: IPFilter, IPClassifier, IPRewriter, CheckReversePath. RFC 792, RFC 4443, RFC 5382, RFC 4787, RFC 5508, RFC 5961
+//! See also: SessionSync, IPFilter, IPClassifier, IPRewriter, CheckReversePath. RFC 792, RFC 4443, RFC 5382, RFC 4787, RFC 5508, RFC 5961
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;

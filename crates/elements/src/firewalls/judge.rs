@@ -216,7 +216,7 @@ fn line(ruleset: &Ruleset, connection: &Connection, now: Nanos) -> String {
         c.packets[1],
         c.bytes[1],
         now.saturating_sub(c.began_ns) / SECOND,
-        c.expires_ns.saturating_sub(now).div_ceil(SECOND),
+        if c.expires_ns == u64::MAX { 0 } else { c.expires_ns.saturating_sub(now).div_ceil(SECOND) },
         c.parent.map_or("-", |parent| parent.service.name()),
     )
 }

@@ -21,7 +21,8 @@
 //! a router that takes over needs no notice, and both may be active at once.
 //!
 //! If the peer is down, or has been restarted, its sessions are owned from then on. When it comes up, it gets all that are. If a change is lost, all are sent again, at most once a second.
-//! Sequence numbers of TCP are not sent. A Firewall learns those of a connection that it takes over from its first segments, so both directions should go through the same router.
+//! Sequence numbers of TCP are not sent. A Firewall that takes a connection over lets its segments pass until both sides agree on their numbers, and checks them from then on.
+//! It takes only what its own rules accept.
 //! What a router owns is never given up for what the peer has. So if both gave the same outside port while they did not hear each other, each
 //! keeps its own session, and refuses the other one's.
 //!

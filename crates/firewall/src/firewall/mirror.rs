@@ -2,15 +2,15 @@
 //! Connections that two firewalls both have, so that either can go on alone: see [`statesync::Table`].
 //!
 //! Sequence numbers are not sent: they change with each segment. A firewall that takes a connection over lets its segments pass until both sides agree on their numbers, and
-//! checks them from then on. A connection that the firewall has answered itself (see [`crate::proxy`]) has its offsets in its record, and one that was announced what announced it.
+//! checks them from then on. Connections with the router itself stay with it. A connection that the firewall has answered itself (see [`crate::proxy`]) has its offsets in its record, and one that was announced what announced it.
 
 use statesync::{Change, Changes, NotTaken, Op, Pass, SLACK_NS, Table};
 use tables::flow::{Flow, FlowId, FlowKey, FlowKey6, NEVER};
 
 use super::book::Book;
 use super::proxied::Proxy;
-use super::zones::GONE;
-use super::{Addresses, Connection, Entry, Firewall, FlowTable, Room, SIX_FROM, Side, Track};
+use super::zones::{GONE, OWN};
+use super::{Addresses, Connection, Entry, Firewall, FlowTable, Room, SIX_FROM, Side, Track, is_settled};
 use crate::policy::{Action, SELF, TCP, Timeouts};
 use crate::record::{ConnectionRecord, zone};
 use crate::track::{State, Tcp, timeout};
@@ -40,17 +40,27 @@ fn is_mirrored(expires_ns: u64) -> bool {
     expires_ns == NEVER
 }
 
-/// A packet has changed a connection, and its time is still what it was. That is reported when both sides have agreed on it, or do no more; and when it was the peer's.
+/// Whether a connection is with the router itself. No other router can go on with it.
+fn is_own(entry: &Entry) -> bool {
+    entry.zones.contains(&OWN)
+}
+
+/// A packet has perhaps changed a connection, and its time is still what it was. States are reported from the one that both sides have agreed on to the first one after it that they have not; and a packet
+/// of a connection that was the peer's.
 pub(super) fn note_change<K: Addresses>(
     book: &mut Book,
     table: &FlowTable<Entry, K>,
     id: FlowId,
-    was_settled: bool,
+    before: State,
     renews: bool,
 ) {
     let Some((told, flow)) = book.told.as_mut().zip(table.flow(id)) else { return };
-    let is_theirs = is_mirrored(flow.expires_ns);
-    if if is_theirs { renews } else { was_settled != flow.value.is_settled() } {
+    if is_own(flow.value) {
+        return;
+    }
+    let now = flow.value.track.state();
+    let has_changed = before != now && (is_settled(before) || is_settled(now));
+    if if is_mirrored(flow.expires_ns) { renews } else { has_changed } {
         told.push(Change::Put(Name { six: K::SIX, id }));
     }
 }
@@ -127,7 +137,10 @@ impl<K: Addresses> Side<K> {
 
     fn tell_owned(&mut self, now_ns: u64, from: usize, most: usize) -> (Vec<Gone>, Option<usize>) {
         let (ids, next) = self.at(from, most, |flow| {
-            !is_mirrored(flow.expires_ns) && flow.expires_ns > now_ns && flow.value.is_settled()
+            !is_mirrored(flow.expires_ns)
+                && flow.expires_ns > now_ns
+                && flow.value.is_settled()
+                && !is_own(flow.value)
         });
         (ids.into_iter().filter_map(|id| self.tell(id)).collect(), next)
     }
@@ -182,6 +195,17 @@ fn track(record: &ConnectionRecord) -> Result<Track, NotTaken> {
     }
 }
 
+impl Track {
+    /// What is known if packets go through both firewalls, or have done so until now: neither has seen all of them.
+    fn merged(self, theirs: Track) -> Track {
+        match (self, theirs) {
+            (Track::Tcp(own), Track::Tcp(theirs)) => Track::Tcp(own.merged(&theirs)),
+            (Track::Other(State::Open), Track::Other(_)) => self,
+            _ => theirs,
+        }
+    }
+}
+
 impl Parts<'_> {
     /// Puts a connection. `entry` is what would be kept of a new one, and tracks it.
     fn put<K: Addresses>(
@@ -218,22 +242,30 @@ impl Parts<'_> {
     }
 
     /// The peer puts a connection that is here.
-    fn renew<K: Addresses>(&mut self, side: &mut Side<K>, id: FlowId, track: Track) {
+    fn renew<K: Addresses>(&mut self, side: &mut Side<K>, id: FlowId, mut track: Track) {
         let Some(flow) = side.table.flow(id) else { return };
         if !is_mirrored(flow.expires_ns) {
             let state = flow.value.track.state();
             let here = idle(self.now_ns, self.timeouts, self.record.protocol, state, flow.expires_ns);
-            if here <= (u64::from(self.record.idle_ms) * MS).saturating_add(SLACK_NS) {
-                return;
+            // Theirs may be the next one from the same port.
+            let is_next = is_over(state) && self.record.state == State::Open;
+            let there = u64::from(self.record.idle_ms) * MS;
+            let is_theirs = here > there.saturating_add(SLACK_NS);
+            if is_next || is_theirs {
+                let left = gone(flow.forward, flow.value, flow.expires_ns);
+                self.book.told.iter_mut().for_each(|told| told.push(Change::Yield(left)));
+                side.table.set_expiry(id, NEVER);
+            } else {
+                track = flow.value.track.merged(track);
+                let whole = timeout(self.timeouts, self.record.protocol, track.state());
+                let until = self.now_ns.saturating_add(whole).saturating_sub(here.min(there));
+                side.table.set_expiry(id, until);
             }
-            let left = gone(flow.forward, flow.value, flow.expires_ns);
-            self.book.told.iter_mut().for_each(|told| told.push(Change::Yield(left)));
-            side.table.set_expiry(id, NEVER);
         }
         let Some(entry) = side.table.get_mut(id) else { return };
         (entry.track, entry.is_told, entry.is_marked) = (track, true, false);
         entry.proxy = self.record.shift.map(Proxy::resumed);
-        if entry.counts_source && is_over(self.record.state) {
+        if entry.counts_source && is_over(track.state()) {
             entry.counts_source = false;
             self.book.left(entry.slot, self.record.ends[0]);
         }
@@ -253,7 +285,11 @@ impl Parts<'_> {
         match self.known(side) {
             None => {}
             Some((id, Some(idle))) if idle < u64::from(self.record.idle_ms) * MS => self.tell::<K>(id),
-            Some((id, _)) => _ = side.remove(id, self.book),
+            Some((id, _)) => {
+                // The peer knows that it has ended.
+                side.table.get_mut(id).into_iter().for_each(|entry| entry.is_told = false);
+                side.remove(id, self.book);
+            }
         }
     }
 
@@ -274,9 +310,9 @@ impl Firewall {
     /// What is kept of a connection becomes its record.
     fn finish(&self, now_ns: u64, gone: Gone) -> ConnectionRecord {
         let policy = &self.ruleset.policy;
-        let number = |lasting: u16| match self.zones.present(lasting) {
-            SELF => 0,
-            present => policy.zones.get(usize::from(present)).map_or(u32::MAX, |one| zone(&one.name)),
+        let number = |lasting: u16| {
+            let present = usize::from(self.zones.present(lasting));
+            policy.zones.get(present).map_or(u32::MAX, |one| zone(&one.name))
         };
         let ConnectionRecord { protocol, state, .. } = gone.record;
         let idle_ms = idle(now_ns, &policy.timeouts, protocol, state, gone.expires_ns) / MS;
@@ -286,9 +322,6 @@ impl Firewall {
 
     /// The number of a record's zone in the rules here.
     fn zone_of(&self, number: u32) -> Option<u8> {
-        if number == 0 {
-            return Some(SELF);
-        }
         let at = self.ruleset.policy.zones.iter().position(|one| zone(&one.name) == number)?;
         u8::try_from(at).ok().filter(|at| ![SELF, GONE].contains(at))
     }

@@ -273,7 +273,7 @@ impl Bench<'_> {
         let Part::Tcp(segment) = &seen.part else { return Err(Fault::Flags) };
         let Some(mut entry) = table.get(id).copied() else { return Err(Fault::Flags) };
         let (Some(proxy), Track::Tcp(mut tcp)) = (entry.proxy, entry.track) else { return Err(Fault::Flags) };
-        let (rule, was_settled) = (self.book.rule(entry.slot), entry.is_settled());
+        let (rule, before) = (self.book.rule(entry.slot), entry.track.state());
         let passes = Decision { is_proxied: false, ..self.decides(Verdict::Pass, rule, true) };
         // What the firewall itself sends to the server.
         if side == 0 && seen.facts.from == SELF && entry.zones[0] != self.zones.lasting(SELF) {
@@ -297,7 +297,7 @@ impl Bench<'_> {
         {
             *place = entry;
         }
-        self.settle(table, id, side, seen, renews, was_settled);
+        self.settle(table, id, side, seen, renews, before);
         Ok(Decision { verdict, is_proxied: true, ..passes })
     }
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Zones that connections name: by numbers that stay when other rules come.
 
-use crate::policy::Policy;
+use crate::policy::{Policy, SELF};
 
 /// The number of a zone that no rule file names any more.
 pub(super) const GONE: u8 = u8::MAX;
+
+/// The lasting number of the router itself, which is the first zone of each policy.
+pub(super) const OWN: u16 = SELF as u16;
 
 #[derive(Debug, Default)]
 pub(super) struct Zones {

@@ -192,6 +192,71 @@ fn a_hot_swap_keeps_the_link() {
     assert!(all.lines().count() == 13 && all.lines().skip(1).all(|line| !line.ends_with(" 0")), "{all}");
 }
 
+/// Two routers like those above with a firewall each, whose rules are in two files.
+fn firewalls(rules: [&str; 2]) -> Pair {
+    let files = tempfile::tempdir().unwrap();
+    let path = |name: &str| files.path().join(name).display().to_string();
+    std::fs::write(path("key"), "0123456789abcdef0123456789abcdef\n").unwrap();
+    for (name, rules) in ["a", "b"].iter().zip(rules) {
+        std::fs::write(path(name), format!("zone inside in\nzone outside out\n{rules}\n")).unwrap();
+    }
+    let text = text("KEY", "KEY").replace("KEY)", &format!("{}, RULES)", path("key")));
+    let text = text.replace("$key |", "$key, $rules |").replace("TABLES nat", "TABLES fw");
+    let nat = text.find("nat ::").unwrap()..text.find("sync ::").unwrap();
+    let text = text.replace(&text[nat], "fw :: Firewall($rules, LINK in 1, LINK out 2); ");
+    let wires = text.find("input[0]").unwrap()..text.find("input[2]").unwrap();
+    let through = "Idle -> fw[0] -> Discard; fw[3] -> Discard; fw[4] -> Discard; \
+         input[0] -> Paint(1) -> [2]fw[2] -> [0]output; input[1] -> Paint(2) -> [1]fw[1] -> [1]output; ";
+    let text = text.replace(&text[wires], through);
+    let text = text.replacen("RULES", &path("a"), 1).replacen("RULES", &path("b"), 1);
+    Pair { run: Some(Rig::text(&text).ready()), _files: files, text }.after(0.5)
+}
+
+/// Opens connections through `a`, each from a port inside.
+fn open_through(pair: &mut Pair, ports: std::ops::Range<u16>) {
+    for port in ports {
+        let there = format!("ip 10.0.1.5 > 203.0.113.9 / tcp {port} > 80 seq 100 ack 900 flags");
+        assert_eq!(pair.send("ia", "oa", &format!("{there} S")), 1);
+        let answer = format!("ip 203.0.113.9 > 10.0.1.5 / tcp 80 > {port} seq 899 ack 101 flags SA");
+        assert_eq!(pair.send("ja", "pa", &answer), 1);
+        assert_eq!(pair.send("ia", "oa", &format!("{there} A").replace("seq 100", "seq 101")), 1);
+    }
+}
+
+fn connections(pair: &mut Pair) -> [String; 2] {
+    ["a", "b"].map(|router| pair.run().read(&format!("{router}/fw.nconnections")))
+}
+
+#[test]
+fn a_firewall_that_takes_over_knows_the_connections_that_its_rules_accept() {
+    let mut pair =
+        firewalls(["accept from inside to outside", "accept from inside to outside sport 1000-1099"]);
+    let from_server =
+        |port: u16| format!("ip 203.0.113.9 > 10.0.1.5 / tcp 80 > {port} seq 5000000 ack 7000000 flags A");
+    open_through(&mut pair, 1090..1110);
+    assert_eq!(pair.send("jb", "pb", &from_server(1110)), 0, "no connection");
+    pair.pass(0.1);
+    assert_eq!(connections(&mut pair), ["20", "10"]);
+    assert_eq!(
+        (pair.count("b/sync.counts", "put"), pair.count("b/sync.counts", "not-taken-policy")),
+        (10, 10)
+    );
+    for port in 1090..1110 {
+        assert_eq!(pair.send("jb", "pb", &from_server(port)), usize::from(port < 1100), "{port}");
+    }
+    // A swap of both keeps them, and the link.
+    let text = pair.text.clone() + " Idle -> Discard;";
+    pair.run().swap(&text).unwrap();
+    pair.pass(1.5);
+    assert_eq!(connections(&mut pair), ["20", "10"]);
+    // Those that have ended at one end at the other.
+    pair.run().write("b/fw.end", "all").unwrap();
+    pair.pass(0.1);
+    assert_eq!(connections(&mut pair), ["10", "0"]);
+    assert_eq!(pair.word("b/sync.peer", "sessions"), "idle");
+    assert_eq!(pair.count("a/sync.counts", "ended"), 10);
+}
+
 #[test]
 fn settings_that_cannot_be_are_named() {
     let files = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ fn pair(rules: &str) -> [Firewall; 2] {
     })
 }
 
-/// What is told reaches the other one; returns what was not taken.
+/// Changes reach the other one. Returns what was not taken.
 fn carry(fws: &mut [Firewall; 2], now: u64) -> Vec<NotTaken> {
     let mut refused = Vec::new();
     for _ in 0..4 {
@@ -95,7 +95,7 @@ fn an_open_connection_goes_on_through_the_peer() {
     assert_eq!(comes(fw, 3 * SECOND, RST, 1_000_000_000, 0), OUT_OF_WINDOW);
     carry(&mut fws, 3 * SECOND);
     assert_eq!((mirrored(&fws[0]), mirrored(&fws[1])), (1, 0));
-    // Its end is told.
+    // Its end is reported.
     assert_eq!(comes(&mut fws[1], 6 * SECOND, RST, 5_003_000, 0), Verdict::Pass);
     carry(&mut fws, 6 * SECOND);
     fws[1].reap(10_000 * SECOND, 100);
@@ -180,6 +180,78 @@ fn announced_connections_are_asked_about_as_what_announced_them() {
     swap(&mut fw, ruleset(text));
     assert!(fw.changes(SECOND, 10, &mut |_, _| {}));
     assert_eq!(owned(&mut fw, SECOND), [ConnectionRecord { idle_ms: 0, ..announced }.to_bytes().to_vec()]);
+}
+
+#[test]
+fn connections_with_the_router_itself_stay_with_it() {
+    let mut fws = pair("accept\n");
+    for zones in [[INSIDE, SELF], [SELF, OUTSIDE]] {
+        let [from, to] = zones;
+        assert_eq!(fws[0].judge(0, &udp(HERE, THERE), from, to).verdict, Verdict::Pass);
+        assert_eq!(fws[0].judge(0, &udp(THERE, HERE), to, from).verdict, Verdict::Pass);
+        assert_eq!((fws[0].changes_waiting(), owned(&mut fws[0], 0).len(), fws[0].len()), (0, 0, 1));
+        let own = fws[0].zones.lasting(SELF);
+        assert_eq!(own, zones::OWN);
+        end(&mut fws[0], |_| true);
+    }
+    open(&mut fws[0], 0);
+    let one = ConnectionRecord::from_bytes(&owned(&mut fws[0], 0)[0]).unwrap();
+    let own = ConnectionRecord { zones: [crate::record::zone("self"), one.zones[1]], ..one };
+    assert_eq!(fws[1].apply(0, Op::Put, &own.to_bytes()), Err(NotTaken::Policy));
+}
+
+#[test]
+fn each_state_is_reported_and_the_next_connection_of_a_port_prevails() {
+    let mut fws = pair(RULES);
+    open(&mut fws[0], 0);
+    assert_eq!(fws[0].changes_waiting(), 1);
+    let state = |fw: &Firewall| fw.connections().next().unwrap().state;
+    carry(&mut fws, 0);
+    assert_eq!(leaves(&mut fws[0], 0, ACK | FIN, 101, 901), Verdict::Pass);
+    carry(&mut fws, 0);
+    assert_eq!(state(&fws[1]), State::HalfClosed);
+    // The other side ends through the other router.
+    assert_eq!(comes(&mut fws[1], 0, ACK | FIN, 901, 102), Verdict::Pass);
+    assert_eq!(leaves(&mut fws[1], 0, ACK, 102, 902), Verdict::Pass);
+    assert_eq!(state(&fws[1]), State::Closed);
+    carry(&mut fws, 0);
+    // The same ports are used at once through the first router, where the old connection is silent, and not for long.
+    assert_eq!(leaves(&mut fws[1], 0, SYN, 5_000_000, 0), Verdict::Pass);
+    assert_eq!(comes(&mut fws[1], 0, SYN | ACK, 900, 5_000_001), Verdict::Pass);
+    assert_eq!(leaves(&mut fws[1], 0, ACK, 5_000_001, 901), Verdict::Pass);
+    assert!(carry(&mut fws, 0).is_empty());
+    assert_eq!([0, 1].map(|n| (fws[n].len(), state(&fws[n]))), [(1, State::Open); 2]);
+    assert_eq!(comes(&mut fws[0], 0, ACK, 901, 5_000_001), Verdict::Pass);
+}
+
+#[test]
+fn packets_may_change_their_way_back_and_forth() {
+    let mut fws = pair(RULES);
+    open(&mut fws[0], 0);
+    carry(&mut fws, 0);
+    // Soon through the other one, and then back after much has been sent.
+    assert_eq!(comes(&mut fws[1], 1, ACK, 901, 101), Verdict::Pass);
+    carry(&mut fws, 1);
+    assert_eq!((mirrored(&fws[0]), mirrored(&fws[1])), (0, 0), "both have seen packets just now");
+    assert_eq!(comes(&mut fws[0], 60 * SECOND, ACK, 500_000_000, 700_000_000), Verdict::Pass);
+    carry(&mut fws, 60 * SECOND);
+    // Each direction through another one, for as long as it likes, up to its end.
+    for n in 1..100 {
+        let (here, there) = (700_000_000 + n * 1_000_000, 500_000_000 + n * 1_000_000);
+        assert_eq!(leaves(&mut fws[0], 60 * SECOND, ACK, here, there), Verdict::Pass);
+        assert_eq!(comes(&mut fws[1], 60 * SECOND, ACK, there, here), Verdict::Pass);
+        carry(&mut fws, 60 * SECOND);
+    }
+    assert_eq!(leaves(&mut fws[0], 60 * SECOND, ACK | FIN, 800_000_000, 600_000_000), Verdict::Pass);
+    assert_eq!(comes(&mut fws[1], 60 * SECOND, ACK | FIN, 600_000_000, 800_000_000), Verdict::Pass);
+    assert!(carry(&mut fws, 60 * SECOND).is_empty());
+    assert_eq!([0, 1].map(|n| fws[n].connections().next().unwrap().state), [State::Closed; 2]);
+    // Each ends it by its own clock.
+    for fw in &mut fws {
+        fw.reap(1000 * SECOND, 100);
+    }
+    carry(&mut fws, 1000 * SECOND);
+    assert_eq!([0, 1].map(|n| fws[n].len()), [0; 2]);
 }
 
 #[test]
