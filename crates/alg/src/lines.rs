@@ -2,7 +2,8 @@
 //! Lines of text in the segments of one direction of a TCP connection.
 //!
 //! Segments may end within a line, come twice, or come late. Each line is passed on once, when it is whole. A line that is longer than
-//! [`LONGEST`] is left out, so the room for a direction does not grow.
+//! [`LONGEST`] is left out, so the room for a direction does not grow. What comes before the first end of a line is left out, too:
+//! the first segment that is read may begin within a line, and a sender must not choose where a line seems to begin.
 
 /// Bytes of a line at most, with its end.
 pub const LONGEST: usize = 192;
@@ -22,13 +23,14 @@ pub struct Lines {
 }
 
 impl Default for Lines {
+    /// Of a direction of which nothing has been read.
     fn default() -> Lines {
-        Lines { next: None, hole: None, skips: false, begun: [0; LONGEST], length: 0 }
+        Lines { next: None, hole: None, skips: true, begun: [0; LONGEST], length: 0 }
     }
 }
 
 impl Lines {
-    /// Takes the bytes of a segment, and passes the lines that are whole now to `take`. The first segment begins a line.
+    /// Takes the bytes of a segment, and passes the lines that are whole now to `take`.
     pub fn feed(&mut self, sequence: u32, bytes: &[u8], mut take: impl FnMut(&[u8])) {
         if bytes.is_empty() {
             return;
@@ -88,8 +90,14 @@ mod tests {
 
     use super::*;
 
-    /// The lines of segments, each with its sequence number.
+    /// The lines of segments, each with its sequence number. A line has ended before the first one.
     fn lines(segments: &[(u32, &str)]) -> Vec<String> {
+        let before = segments.first().map(|(sequence, _)| (sequence.wrapping_sub(1), "\n"));
+        let all: Vec<_> = before.into_iter().chain(segments.iter().copied()).collect();
+        lines_from_the_middle(&all)
+    }
+
+    fn lines_from_the_middle(segments: &[(u32, &str)]) -> Vec<String> {
         let (mut lines, mut found) = (Lines::default(), Vec::new());
         for (sequence, text) in segments {
             lines.feed(*sequence, text.as_bytes(), |line| {
@@ -119,6 +127,22 @@ mod tests {
         ];
         for (segments, expected) in cases {
             assert_eq!(lines(segments), *expected, "{segments:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_the_rest_of_a_line_is_left_out() {
+        type Case<'a> = (&'a [(u32, &'a str)], &'a [&'a str]);
+        let cases: &[Case<'_>] = &[
+            (&[(5, "227 a\n"), (11, "b\n")], &["b\n"]),
+            (&[(5, "227 "), (9, "a\nb"), (12, "c\n")], &["bc\n"]),
+            // The first segment again, and one that lay before it.
+            (&[(5, "227 a\n"), (5, "227 a\n"), (2, "xyz"), (11, "b\n")], &["b\n"]),
+            // A segment is missing, and comes late.
+            (&[(5, "a"), (9, "c\nd\n"), (6, "a\nb")], &["d\n"]),
+        ];
+        for (segments, expected) in cases {
+            assert_eq!(lines_from_the_middle(segments), *expected, "{segments:?}");
         }
     }
 

@@ -495,7 +495,7 @@ struct Bench<'a> {
     ip: &'a [u8],
     now_ns: u64,
     free: usize,
-    /// Whether there are more than there may be: no other one comes then.
+    /// Whether there are more than there may be: no other one comes then, and none ends for it.
     is_over: bool,
     /// Whether everything stays as it is.
     rehearses: bool,
@@ -673,6 +673,12 @@ impl Bench<'_> {
             _ => Track::Other(State::Single),
         };
         let mut begun = Begun { track, rule: None, slot: 0, parent: None, proxy: None };
+        if let Part::Tcp(segment) = &seen.part
+            && self.is_own_cookie(seen, segment)
+        {
+            // No rule is for what the firewall has to ask.
+            return Decision { is_proxied: false, ..self.decides(Verdict::Pass, None, false) };
+        }
         if begins
             && let Some(parent) = self.related.find(self.now_ns, &seen.facts)
             && let Some(slot) = self.slot_of_parent(&side.table, parent, seen)
@@ -788,10 +794,14 @@ impl Bench<'_> {
         begun: &Begun,
     ) -> bool {
         let (book, now_ns) = (&mut *self.book, self.now_ns);
-        let has_room = self.free > 0 || side.make(now_ns, book) || other.make(now_ns, book);
-        if !has_room || self.is_over {
+        if self.is_over {
             return false;
         }
+        let has_room = self.free > 0 || side.make(now_ns, book) || other.make(now_ns, book);
+        if !has_room {
+            return false;
+        }
+        self.related.forget_earlier(&seen.facts);
         let Begun { track, rule, slot, parent, proxy } = *begun;
         let source = seen.facts.source;
         let counts_source =

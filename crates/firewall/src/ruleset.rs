@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::compile::Compiled;
 use crate::firewall::Connection;
 use crate::policy::{Action, Facts, Policy, SELF};
-use crate::set::{Contents, ENTRIES_MAX, Kind, Timed, View};
+use crate::set::{Contents, ENTRIES_MAX, Entry, Kind, Timed, View};
 
 /// A policy that packets can be judged by.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct Ruleset {
 #[derive(Debug)]
 struct Sets {
     contents: Vec<Contents>,
+    /// Whether other rules have taken what they hold.
+    is_taken: bool,
     /// The entries of sets in which some are for a time, until it is known when that begins.
     waiting: Vec<(usize, Vec<Timed>)>,
 }
@@ -61,7 +63,7 @@ impl Ruleset {
             }
         }
         let view = Mutex::new(View::of(&contents));
-        Ok(Ruleset { policy, compiled, sets: Mutex::new(Sets { contents, waiting }), view })
+        Ok(Ruleset { policy, compiled, sets: Mutex::new(Sets { contents, is_taken: false, waiting }), view })
     }
 
     /// Lets the times begin of entries that are in sets for a time. Before, they count from 0.
@@ -73,9 +75,10 @@ impl Ruleset {
         *lock(&self.view) = View::of(&sets.contents);
     }
 
-    /// Takes the entries of another one's sets, where a set has the same name and kind. Both must not be changed meanwhile.
+    /// Takes the entries of another one's sets, where a set has the same name and kind. The other one's cannot change any more, so that no change is lost.
     pub fn adopt(&self, other: &Ruleset) {
-        let theirs = lock(&other.sets);
+        let mut theirs = lock(&other.sets);
+        theirs.is_taken = true;
         let mut sets = lock(&self.sets);
         for (number, set) in self.policy.sets.iter().enumerate() {
             if let Ok((from, kind)) = other.set(&set.name)
@@ -93,9 +96,10 @@ impl Ruleset {
         lock(&self.view).clone()
     }
 
-    /// All sets.
-    pub fn sets(&self) -> Vec<About> {
-        let sets = lock(&self.sets);
+    /// All sets at a time. Entries whose time is over do not count.
+    pub fn sets(&self, now_ns: u64) -> Vec<About> {
+        let mut sets = lock(&self.sets);
+        sets.contents.iter_mut().for_each(|contents| contents.purge(now_ns));
         let about = |(set, contents): (&crate::policy::Set, &Contents)| About {
             name: set.name.clone(),
             kind: set.kind,
@@ -128,22 +132,25 @@ impl Ruleset {
         look(&lock(&self.sets).contents[set])
     }
 
-    /// Changes a set. Then `publish` gets what rules see of all sets, and puts it in place; changes follow each other in the same order as it is called.
+    /// Changes a set, by which `new` may be added. Then `publish` gets what rules see of all sets, and puts it in place; changes follow each other in the same order as it is called.
     ///
     /// # Errors
-    /// The set would have too many entries: nothing is changed.
+    /// The set would have too many entries, or other rules have taken what it holds: nothing is changed.
     pub fn change<R>(
         &self,
         set: usize,
         now_ns: u64,
-        more: usize,
+        new: &[Entry],
         change: impl FnOnce(&mut Contents) -> R,
         publish: impl FnOnce(View),
     ) -> Result<R, String> {
         let mut sets = lock(&self.sets);
+        if sets.is_taken {
+            return Err("the rules were replaced meanwhile: say it again".to_owned());
+        }
         let contents = &mut sets.contents[set];
         contents.purge(now_ns);
-        if contents.len() + more > ENTRIES_MAX {
+        if !contents.fits(new, ENTRIES_MAX) {
             let name = &self.policy.sets[set].name;
             let has = contents.len();
             return Err(format!(

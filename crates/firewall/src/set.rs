@@ -269,6 +269,28 @@ impl Contents {
         }
     }
 
+    /// Whether it has an entry.
+    fn has(&self, entry: &Entry) -> bool {
+        match (self, entry) {
+            (Contents::Addresses(fours, _), Entry::Addresses(AddressRange::Four(first, last))) => {
+                fours.get((*first, *last)).is_some()
+            }
+            (Contents::Addresses(_, sixes), Entry::Addresses(AddressRange::Six(first, last))) => {
+                sixes.get((*first, *last)).is_some()
+            }
+            (Contents::Ports(ports), Entry::Ports(PortRange { low, high })) => {
+                ports.get((*low, *high)).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it has no more than `most` entries with these. Those that are there need no room.
+    pub(crate) fn fits(&self, new: &[Entry], most: usize) -> bool {
+        let has = self.len();
+        has + new.len() <= most || has + new.iter().filter(|entry| !self.has(entry)).count() <= most
+    }
+
     /// How many entries it has.
     pub fn len(&self) -> usize {
         match self {
@@ -305,6 +327,32 @@ impl Contents {
                 Members::Addresses(four.segments().clone(), six.segments().clone())
             }
             Contents::Ports(ports) => Members::Ports(ports.segments().clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_that_are_there_need_no_room() {
+        for (kind, texts) in
+            [(Kind::Addresses, ["10.0.0.1", "2001:db8::1", "10.0.0.2"]), (Kind::Ports, ["80", "90-99", "81"])]
+        {
+            let [one, two, other] = texts.map(|text| Entry::parse(kind, text).unwrap());
+            let mut contents = Contents::new(kind);
+            contents.change(&[one, two], Some(FOREVER));
+            for (new, fits) in [
+                (&[][..], true),
+                (&[one], true),
+                (&[one, two], true),
+                (&[other], false),
+                (&[one, two, other], false),
+            ] {
+                assert_eq!(contents.fits(new, 2), fits, "{new:?}");
+            }
+            assert!(contents.fits(&[one, other], 3));
         }
     }
 }

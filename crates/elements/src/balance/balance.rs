@@ -76,7 +76,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use balance::policy::Policy;
 use balance::{Ahead, Balancer, Cause, Change, Outcome, Probe, Stage};
@@ -143,6 +143,8 @@ struct Balance {
     /// Inputs for packets that arrive, and for all packets.
     arriving: usize,
     ninputs: usize,
+    /// Whether another configuration goes on with its sessions. It changes under the lock alone.
+    is_gone: Arc<AtomicBool>,
     /// Files that are being loaded.
     loading: Arc<AtomicUsize>,
     /// Packets of the last batch: room for those of the next.
@@ -246,7 +248,7 @@ impl Balance {
 
     /// Loads the statements of a file, or of FILE again; returns what there is to say about it. Tables are built while packets go on.
     fn load(&self, path: &str, now: Nanos) -> impl FnOnce() -> Result<String, HandlerError> + Send + use<> {
-        let shared = Arc::clone(self.shared());
+        let (shared, is_gone) = (Arc::clone(self.shared()), Arc::clone(&self.is_gone));
         let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
         move || {
             if path.is_empty() {
@@ -257,7 +259,12 @@ impl Balance {
             let policy = policy(&path).map_err(HandlerError::Failed)?;
             let mut draft = shared.lock().draft(policy);
             draft.build();
-            let replaced = shared.lock().replace(draft, now);
+            let mut balancer = shared.lock();
+            if is_gone.load(Ordering::Relaxed) {
+                return Err(HandlerError::failed("the configuration was replaced: say it again"));
+            }
+            let replaced = balancer.replace(draft, now);
+            drop(balancer);
             let lost = replaced.map_err(|why| HandlerError::failed(format!("{path}: {why}")))?;
             // Packets go on between two steps, and while old tables go.
             while shared.lock().resize_some(MOVED) {}
@@ -455,6 +462,8 @@ impl HotSwap for Balance {
                 return false;
             }
             std::mem::swap(&mut *mine, &mut *theirs);
+            // A load that is still at work would change what nobody uses.
+            old.is_gone.store(true, Ordering::Relaxed);
         }
         set_earlier(cx, NEXT, Some(now));
         true

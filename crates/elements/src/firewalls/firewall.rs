@@ -109,7 +109,7 @@ use sync::lock::{AdaptiveLock, How};
 
 use super::answers::{self, Sent};
 use super::judge::{
-    CONNECTIONS, Judge, Keep, Link, NOWHERE, SharedJudge, end, lock, refused, replace, ruleset, some,
+    CONNECTIONS, Judge, Keep, Link, NOWHERE, SharedJudge, end, lock, refused, replace, ruleset, some, take,
 };
 use super::{reset, sets};
 use crate::tools::{Runs, place};
@@ -134,14 +134,14 @@ pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::defau
         read "nconnections" => |gate, cx| gate.count(cx.now());
         read "capacity" => |gate| lock(gate.judge()).firewall.ruleset().policy.connections;
         read "file" => |gate| &gate.file;
-        read "synproxy" => |gate| lock(gate.judge()).synproxy();
+        read "synproxy" => |gate, cx| lock(gate.judge()).synproxy(cx.now());
         read "algs" => |gate| lock(gate.judge()).algs();
         read "refused" => |gate, cx| refused(gate.judge(), REFUSED, cx.now()).concat();
         read "journal" => |gate, from: &str| gate.journal(place("journal", from)?);
         read "logged" => |gate, from: &str| logged(gate.judge(), place("logged", from)?);
         read "log_bytes" => |gate| gate.log_bytes;
         read "links" => |gate| gate.links.iter().map(|link| format!("{} {}\n", link.name, link.paint)).collect::<String>();
-        read "sets" => |gate| sets::about(gate.judge());
+        read "sets" => |gate, cx| sets::about(gate.judge(), cx.now());
         read "set" => |gate, cx, which: &str| sets::list(gate.judge(), which, cx.now())?;
         read "set_test" => |gate, cx, which: &str| sets::test(gate.judge(), which, cx.now())?;
         write "load" => |gate, cx, path: &str| gate.load(path, Keep::File, cx.now())()?;
@@ -238,7 +238,7 @@ fn end_those(judge: &SharedJudge, now: Nanos, which: &str) -> Result<(), Handler
         }
         _ => return Err(bad()),
     }
-    Ok(())
+    lock(judge).check_present().map_err(HandlerError::Failed)
 }
 
 /// Some events of the journal with their packets. Packets go on while these become text.
@@ -321,7 +321,7 @@ impl Gate {
             let ruleset = ruleset(&path, &links).map_err(HandlerError::Failed)?;
             let rules = ruleset.policy.rules.len();
             ruleset.begin(now);
-            replace(&judge, ruleset, &links, sets);
+            replace(&judge, ruleset, &links, sets).map_err(HandlerError::Failed)?;
             Ok(format!("{path}: {rules} rules"))
         }
     }
@@ -506,7 +506,7 @@ impl LongHandlers for Gate {
             "connections" => Box::new(move || Ok(some(&judge, place("connections", &param)?, now))),
             "logged" => Box::new(move || Ok(logged(&judge, place("logged", &param)?))),
             "refused" => Box::new(move || Ok(refused(&judge, REFUSED, now).concat())),
-            "sets" => Box::new(move || Ok(sets::about(&judge))),
+            "sets" => Box::new(move || Ok(sets::about(&judge, now))),
             "set" => Box::new(move || sets::list(&judge, &param, now)),
             "set_test" => Box::new(move || sets::test(&judge, &param, now)),
             _ => return None,
@@ -567,11 +567,10 @@ impl HotSwap for Gate {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Gate>(old) else { return false };
         if !Arc::ptr_eq(self.judge(), old.judge()) {
-            let mut mine = lock(self.judge());
-            let has_peer = mine.firewall.tells_changes();
-            mine.take(&mut lock(old.judge()), &self.links);
+            let has_peer = lock(self.judge()).firewall.tells_changes();
+            take(self.judge(), old.judge(), &self.links);
             if !has_peer {
-                mine.firewall.leave_peer(cx.now());
+                lock(self.judge()).firewall.leave_peer(cx.now());
             }
         }
         true

@@ -29,6 +29,9 @@ pub(super) struct Link {
     pub(super) paint: u8,
 }
 
+/// That what was said is of no use any more.
+pub(super) const REPLACED: &str = "the rules were replaced meanwhile: say it again";
+
 /// No zone.
 pub(super) const NOWHERE: u8 = u8::MAX;
 
@@ -41,6 +44,8 @@ pub(crate) struct Judge {
     pub(super) to: Vec<u8>,
     /// The zones by the paint of packets.
     pub(super) from: Box<[u8; 256]>,
+    /// Whether another configuration goes on with its connections.
+    is_gone: bool,
     /// Paints and names of links, for the journal: the router itself, then the others in the order of the inputs.
     names: Vec<(u8, Arc<str>)>,
 }
@@ -82,6 +87,7 @@ impl Judge {
             journal: Journal::new(log_bytes),
             to: Vec::new(),
             from: Box::new([NOWHERE; 256]),
+            is_gone: false,
             names: std::iter::once(itself).chain(others).collect(),
         };
         judge.place(links);
@@ -128,8 +134,20 @@ impl Judge {
         old
     }
 
+    /// Checks that what is said to this one counts: another configuration may have come while a handler worked.
+    ///
+    /// # Errors
+    /// It has.
+    pub(super) fn check_present(&self) -> Result<(), String> {
+        match self.is_gone {
+            true => Err("the configuration was replaced: say it again".to_owned()),
+            false => Ok(()),
+        }
+    }
+
     /// Goes on with what another one knows, by its own rules.
-    pub(super) fn take(&mut self, other: &mut Judge, links: &[Link]) {
+    fn take(&mut self, other: &mut Judge, links: &[Link]) {
+        other.is_gone = true;
         let mine = Arc::clone(self.firewall.ruleset());
         std::mem::swap(&mut self.firewall, &mut other.firewall);
         self.journal.adopt(&mut other.journal);
@@ -147,8 +165,8 @@ impl Judge {
     }
 
     /// Whether the firewall answers SYNs, and what has become of those.
-    pub(super) fn synproxy(&self) -> String {
-        let (is_on, counts) = self.firewall.synproxy();
+    pub(super) fn synproxy(&self, now: Nanos) -> String {
+        let (is_on, counts) = self.firewall.synproxy(now);
         let ProxyCounts { sent, right, wrong, opened } = counts;
         format!("{} {sent} {right} {wrong} {opened}\n", if is_on { "on" } else { "off" })
     }
@@ -181,17 +199,55 @@ pub(super) enum Keep {
     Present,
 }
 
+/// The rules in place.
+///
+/// # Errors
+/// Another configuration goes on with the connections. It may have these very rules, so they must stay as they are.
+pub(super) fn present(judge: &SharedJudge) -> Result<Arc<Ruleset>, String> {
+    let guard = lock(judge);
+    guard.check_present()?;
+    Ok(Arc::clone(guard.firewall.ruleset()))
+}
+
 /// Puts other rules in place. Packets wait for no more than what must be done at once.
-pub(super) fn replace(judge: &SharedJudge, ruleset: Arc<Ruleset>, links: &[Link], sets: Keep) {
-    let present = Arc::clone(lock(judge).firewall.ruleset());
+///
+/// # Errors
+/// Something else was put in place meanwhile, and the rules would do nothing, or keep what sets held earlier.
+pub(super) fn replace(
+    judge: &SharedJudge,
+    ruleset: Arc<Ruleset>,
+    links: &[Link],
+    sets: Keep,
+) -> Result<(), String> {
+    let present = present(judge)?;
+    let moves = Moves::new(&present, &ruleset);
     if sets == Keep::Present {
+        // Late: from here on until the rules are in place, sets cannot change.
         ruleset.adopt(&present);
     }
-    let moves = Moves::new(&present, &ruleset);
-    let old = lock(judge).replace(ruleset, moves, links);
+    let mut guard = lock(judge);
+    guard.check_present()?;
+    if sets == Keep::Present && !Arc::ptr_eq(&present, guard.firewall.ruleset()) {
+        return Err(REPLACED.to_owned());
+    }
+    let old = guard.replace(ruleset, moves, links);
+    drop(guard);
+    finish_resize(judge);
+    drop((old, present));
+    Ok(())
+}
+
+/// Goes on with the connections of another judge, by its own rules.
+pub(super) fn take(judge: &SharedJudge, other: &SharedJudge, links: &[Link]) {
+    lock(judge).take(&mut lock(other), links);
+    finish_resize(judge);
+}
+
+/// Finishes another number of connections, in steps that packets can go between.
+fn finish_resize(judge: &SharedJudge) {
     while lock(judge).firewall.resize_some(MOVED) {}
     let retired = lock(judge).firewall.retired();
-    drop((old, present, retired));
+    drop(retired);
 }
 
 /// A line for a connection.

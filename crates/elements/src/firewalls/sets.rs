@@ -12,7 +12,7 @@ use element::clock::{Nanos, SECOND};
 use firewall::Ruleset;
 use firewall::set::{Contents, Entry, FOREVER, Kind};
 
-use super::judge::{SharedJudge, lock};
+use super::judge::{REPLACED, SharedJudge, lock, present};
 
 /// Entries in one answer: it stays below the MiB that a client may always have.
 const LISTED: usize = 8192;
@@ -26,8 +26,8 @@ fn failed(why: String) -> HandlerError {
 }
 
 /// A line for each set: its name, kind, entries, how many of them end, and bytes that look-ups go through.
-pub(super) fn about(judge: &SharedJudge) -> String {
-    let sets = rules(judge).sets();
+pub(super) fn about(judge: &SharedJudge, now: Nanos) -> String {
+    let sets = rules(judge).sets(now);
     let line = |set: &firewall::About| {
         format!("{} {} {} {} {}\n", set.name, set.kind.name(), set.entries, set.ending, set.bytes)
     };
@@ -78,26 +78,25 @@ pub(super) fn test(judge: &SharedJudge, value: &str, now: Nanos) -> Result<Strin
     Ok(found.into_iter().filter(|(_, end)| now < *end).map(|entry| line(entry, now)).collect())
 }
 
-/// Changes a set, and puts what it holds in place at once. Returns what `change` returns.
+/// Changes a set, and puts what it holds in place at once. `new` may be added. Returns what `change` returns.
 fn change<R>(
     judge: &SharedJudge,
     ruleset: &Arc<Ruleset>,
-    (set, more): (usize, usize),
+    (set, new): (usize, &[Entry]),
     now: Nanos,
     change: impl FnOnce(&mut Contents) -> R,
 ) -> Result<R, HandlerError> {
-    let mut is_in_place = true;
-    let done = ruleset.change(set, now, more, change, |view| {
+    let mut in_place = Ok(());
+    let done = ruleset.change(set, now, new, change, |view| {
         let mut guard = lock(judge);
-        is_in_place = Arc::ptr_eq(guard.firewall.ruleset(), ruleset);
+        let is_present = Arc::ptr_eq(guard.firewall.ruleset(), ruleset);
+        in_place =
+            guard.check_present().and_then(|()| is_present.then_some(()).ok_or_else(|| REPLACED.into()));
         let old = guard.firewall.put_sets(ruleset, view);
         drop(guard);
         drop(old);
     });
-    match done {
-        Ok(_) if !is_in_place => Err(failed("the rules were replaced meanwhile: say it again".into())),
-        done => done.map_err(failed),
-    }
+    in_place.and(done).map_err(failed)
 }
 
 /// Reads entries, and `for TIME` behind them.
@@ -125,16 +124,16 @@ fn entries<'a>(
 
 /// Adds entries: `NAME ENTRY ... [for TIME]`. Those that are there get the new end.
 pub(super) fn add(judge: &SharedJudge, value: &str, now: Nanos) -> Result<(), HandlerError> {
-    let ruleset = rules(judge);
+    let ruleset = present(judge).map_err(failed)?;
     let (set, kind, words) = named(&ruleset, value)?;
     let (all, time) = entries(kind, words)?;
     let end = time.map_or(FOREVER, |time| now.saturating_add(time));
-    change(judge, &ruleset, (set, all.len()), now, |set| set.change(&all, Some(end))).map(drop)
+    change(judge, &ruleset, (set, &all), now, |set| set.change(&all, Some(end))).map(drop)
 }
 
 /// Removes entries: `NAME ENTRY ...`. If one is not there, nothing changes.
 pub(super) fn remove(judge: &SharedJudge, value: &str, now: Nanos) -> Result<(), HandlerError> {
-    let ruleset = rules(judge);
+    let ruleset = present(judge).map_err(failed)?;
     let (set, kind, words) = named(&ruleset, value)?;
     let (all, time) = entries(kind, words)?;
     if time.is_some() {
@@ -150,7 +149,7 @@ pub(super) fn remove(judge: &SharedJudge, value: &str, now: Nanos) -> Result<(),
         contents.change(&all, None);
         Ok(())
     };
-    change(judge, &ruleset, (set, 0), now, remove)?
+    change(judge, &ruleset, (set, &[]), now, remove)?
 }
 
 /// That an entry is not there, and which larger ones are.
@@ -164,20 +163,20 @@ fn missing(entry: Entry, around: &[(Entry, u64)]) -> HandlerError {
 
 /// Has the entries of a file in place of those there are: `NAME PATH`.
 pub(super) fn load(judge: &SharedJudge, value: &str, now: Nanos) -> Result<(), HandlerError> {
-    let ruleset = rules(judge);
+    let ruleset = present(judge).map_err(failed)?;
     let (name, path) = value.trim().split_once(char::is_whitespace).unwrap_or((value.trim(), ""));
     let (set, kind) = ruleset.set(name).map_err(failed)?;
     let found = firewall::members(Path::new(path.trim()), kind).map_err(failed)?;
     let mut new = Contents::new(kind);
     new.replace(&found, now);
     drop(found);
-    change(judge, &ruleset, (set, 0), now, |contents| std::mem::replace(contents, new)).map(drop)
+    change(judge, &ruleset, (set, &[]), now, |contents| std::mem::replace(contents, new)).map(drop)
 }
 
 /// Removes all entries of a set: `NAME`.
 pub(super) fn flush(judge: &SharedJudge, value: &str, now: Nanos) -> Result<(), HandlerError> {
-    let ruleset = rules(judge);
+    let ruleset = present(judge).map_err(failed)?;
     let (set, kind, _) = named(&ruleset, value)?;
     let empty = Contents::new(kind);
-    change(judge, &ruleset, (set, 0), now, |contents| std::mem::replace(contents, empty)).map(drop)
+    change(judge, &ruleset, (set, &[]), now, |contents| std::mem::replace(contents, empty)).map(drop)
 }

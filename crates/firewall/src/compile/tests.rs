@@ -183,7 +183,7 @@ proptest! {
                 let (set, kind) = ruleset.set(name).expect("known");
                 let entry = crate::set::Entry::parse(kind, text).expect("right");
                 let end = end.map(|end| end.unwrap_or(u64::MAX));
-                ruleset.change(set, now, 1, |contents| contents.change(&[entry], end), |_| ()).expect("room");
+                ruleset.change(set, now, &[entry], |contents| contents.change(&[entry], end), |_| ()).expect("room");
             }
             let written = |n: usize| {
                 let present = sets[n].iter().filter(|(_, end)| now < *end).map(|(entry, _)| entry.as_str());

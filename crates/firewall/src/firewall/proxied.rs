@@ -89,10 +89,10 @@ impl Flood {
     fn answers(&mut self, now_ns: u64, limit: Option<u32>) -> bool {
         let Some(limit) = limit.map(u64::from) else { return true };
         let second = now_ns / crate::policy::SECOND;
-        if second != self.second {
-            let passed = second.saturating_sub(self.second);
-            self.calm = if self.syns <= limit / 2 { self.calm + passed } else { passed - 1 };
-            self.is_on &= self.calm < CALM_S;
+        self.calm = self.calm_at(second, limit);
+        self.is_on &= self.calm < CALM_S;
+        // The clock of another worker may be earlier.
+        if second > self.second {
             (self.second, self.syns) = (second, 0);
         }
         self.syns += 1;
@@ -102,9 +102,26 @@ impl Flood {
         self.is_on
     }
 
-    /// Whether the firewall answers now.
-    pub(super) fn is_on(&self, limit: Option<u32>) -> bool {
-        limit.is_none() || self.is_on
+    /// Seconds with few SYNs, up to this one.
+    fn calm_at(&self, second: u64, limit: u64) -> u64 {
+        match second.saturating_sub(self.second) {
+            0 => self.calm,
+            passed if self.syns <= limit / 2 => self.calm + passed,
+            passed => passed - 1,
+        }
+    }
+
+    /// Whether the firewall answers at a time.
+    pub(super) fn is_on(&self, now_ns: u64, limit: Option<u32>) -> bool {
+        limit
+            .map(u64::from)
+            .is_none_or(|limit| self.is_on && self.calm_at(now_ns / crate::policy::SECOND, limit) < CALM_S)
+    }
+
+    /// Whether one more SYN would be answered.
+    fn would_answer(&self, now_ns: u64, limit: Option<u32>) -> bool {
+        let before = if now_ns / crate::policy::SECOND > self.second { 0 } else { self.syns };
+        self.is_on(now_ns, limit) || limit.is_some_and(|limit| before >= u64::from(limit))
     }
 
     /// Whether a cookie may come back.
@@ -163,14 +180,17 @@ impl Bench<'_> {
         segment.map(options).unwrap_or_default()
     }
 
-    fn decides(&self, verdict: Verdict, rule: Option<u32>, is_known: bool) -> Decision {
+    pub(super) fn decides(&self, verdict: Verdict, rule: Option<u32>, is_known: bool) -> Decision {
         Decision { verdict, rule, is_known, is_related: false, is_proxied: true, logs: false }
     }
 
     /// Whether a SYN for a rule is answered here.
     pub(super) fn answers_syn(&mut self) -> bool {
         let limit = self.ruleset.policy.synproxy.above;
-        if self.rehearses { self.flood.is_on(limit) } else { self.flood.answers(self.now_ns, limit) }
+        match self.rehearses {
+            true => self.flood.would_answer(self.now_ns, limit),
+            false => self.flood.answers(self.now_ns, limit),
+        }
     }
 
     /// Answers a SYN with a cookie. Nothing is kept.
@@ -240,6 +260,20 @@ impl Bench<'_> {
         Some(Proved { tcp: Tcp::new(&asked).ok()?, proxy: Proxy { shift, is_open: false }, syn })
     }
 
+    /// Whether the firewall has made this segment to ask for a proof.
+    pub(super) fn is_own_cookie(&self, seen: &Seen, segment: &Segment) -> bool {
+        if seen.facts.from != SELF
+            || segment.flags & (SYN | ACK | RST) != SYN | ACK
+            || !self.flood.expects(self.now_ns)
+        {
+            return false;
+        }
+        let stamp = self.options().stamps.map(|[value, _]| value);
+        let cookie = Cookie { sequence: segment.sequence, stamp };
+        let asked = segment.acknowledgement.wrapping_sub(1);
+        self.cookies.check(self.now_ns, &back(ends(seen)), asked, cookie).is_some()
+    }
+
     /// Whether a segment without a connection may acknowledge a cookie.
     pub(super) fn expects_cookie(&self, segment: &Segment) -> bool {
         segment.flags & (SYN | RST | ACK) == ACK && self.flood.expects(self.now_ns)
@@ -275,8 +309,9 @@ impl Bench<'_> {
         let (Some(proxy), Track::Tcp(mut tcp)) = (entry.proxy, entry.track) else { return Err(Fault::Flags) };
         let (rule, before) = (self.book.rule(entry.slot), entry.track.state());
         let passes = Decision { is_proxied: false, ..self.decides(Verdict::Pass, rule, true) };
-        // What the firewall itself sends to the server.
-        if side == 0 && seen.facts.from == SELF && entry.zones[0] != self.zones.lasting(SELF) {
+        // What the firewall itself sends to either side, which comes back as the router's own.
+        let is_ours = seen.facts.from == SELF && entry.zones[side] != self.zones.lasting(SELF);
+        if is_ours || self.is_own_cookie(seen, segment) {
             return Ok(passes);
         }
         if side == 0 && segment.flags & (SYN | ACK | RST) == SYN {
@@ -443,9 +478,9 @@ impl super::Firewall {
         &self.steps
     }
 
-    /// Whether SYNs for rules with `synproxy` are answered now, and what has become of those.
-    pub fn synproxy(&self) -> (bool, ProxyCounts) {
-        (self.flood.is_on(self.ruleset.policy.synproxy.above), self.flood.counts)
+    /// Whether SYNs for rules with `synproxy` are answered at a time, and what has become of those.
+    pub fn synproxy(&self, now_ns: u64) -> (bool, ProxyCounts) {
+        (self.flood.is_on(now_ns, self.ruleset.policy.synproxy.above), self.flood.counts)
     }
 }
 

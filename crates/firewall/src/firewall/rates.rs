@@ -2,7 +2,8 @@
 //! How many connections sources begin in a time, in fixed room.
 //!
 //! Each source has a bucket of tokens, which fills at the rate of its rule; a connection takes one. A bucket lies in one of a few places that a keyed hash
-//! chooses. If all are taken, the fullest one gives way, since a full bucket says as much as none. So a source can win only what it would have got soon.
+//! chooses. If all are taken, the one that will be full soonest gives way, since a full bucket says as much as none. So a source can win only what it would
+//! have got soon.
 
 use std::net::IpAddr;
 
@@ -39,9 +40,10 @@ impl Bucket {
         (self.tokens + passed * f64::from(self.rate)).min(f64::from(self.burst))
     }
 
-    /// Tokens that it lacks to be full.
-    fn lacks(&self, now_ns: u64) -> f64 {
-        if self.tag == 0 { -1.0 } else { f64::from(self.burst) - self.tokens(now_ns) }
+    /// Seconds until it is full. Tokens say less: rules have rates of their own.
+    fn full_in_s(&self, now_ns: u64) -> f64 {
+        let lacks = f64::from(self.burst) - self.tokens(now_ns);
+        if self.tag == 0 { -1.0 } else { lacks / f64::from(self.rate.max(f32::MIN_POSITIVE)) }
     }
 }
 
@@ -77,8 +79,8 @@ impl Rates {
         let tag = hash(self.key, &[bits as u64, (bits >> 64) as u64, kind]).max(1);
         let group = &mut self.groups[tag as usize % GROUPS];
         let known = group.iter().position(|bucket| bucket.tag == tag);
-        let fullest =
-            || (0..PLACES).min_by(|a, b| group[*a].lacks(now_ns).total_cmp(&group[*b].lacks(now_ns)));
+        let full_in_s = |place: &usize| group[*place].full_in_s(now_ns);
+        let fullest = || (0..PLACES).min_by(|a, b| full_in_s(a).total_cmp(&full_in_s(b)));
         let Some(place) = known.or_else(fullest) else { return true };
         let tokens = match known {
             Some(place) => group[place].tokens(now_ns).min(limit.burst.into()),
@@ -133,6 +135,23 @@ mod tests {
         }
         assert!(!rates.allow(0, 1, source(7), &LIMIT, true));
         assert_eq!(rates.groups.len(), GROUPS);
+    }
+
+    #[test]
+    fn sources_of_a_fast_rule_do_not_free_those_of_a_slow_one() {
+        let mut rates = Rates::new(1);
+        let slow = Limit { rate: 1.0 / 3600.0, burst: 3 };
+        let fast = Limit { rate: 1000.0, burst: 1000 };
+        for _ in 0..4 {
+            rates.allow(0, 1, source(7), &slow, true);
+        }
+        // These lack more tokens, and have them sooner.
+        for n in 100..300_100 {
+            for _ in 0..5 {
+                rates.allow(0, 2, source(n), &fast, true);
+            }
+        }
+        assert!(!rates.allow(0, 1, source(7), &slow, true));
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //!
 //! An announced connection passes by the rule of the connection that announced it, its *parent*: once, soon, between the two hosts of the
 //! parent, and between its zones. An address in a text must be the speaker's own, and the port no reserved one, so that nobody opens a way to another host or service.
-//! A server's address counts only if its client has asked for it, so that a line in a listing opens nothing.
+//! A server's address counts only if its client has asked for it, so that a line in a listing opens nothing. Of each side what comes before the first end of
+//! a line is not read. So nobody gains by control connections that give way, of which the rest of a line may come next.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::net::IpAddr;
 
@@ -135,23 +136,25 @@ struct Control {
 struct Last<K, V> {
     most: usize,
     map: HashMap<K, (u64, V)>,
-    order: VecDeque<(u64, K)>,
+    /// The keys by their numbers: no others than those of the map.
+    order: BTreeMap<u64, K>,
     next: u64,
 }
 
 impl<K: Copy + Eq + Hash, V> Last<K, V> {
     fn new(most: usize) -> Last<K, V> {
-        Last { most, map: HashMap::new(), order: VecDeque::new(), next: 0 }
+        Last { most, map: HashMap::new(), order: BTreeMap::new(), next: 0 }
     }
 
+    /// An entry that is there becomes the last one, and no other gives way.
     fn insert(&mut self, key: K, value: V) {
-        if self.order.len() >= self.most
-            && let Some((number, oldest)) = self.order.pop_front()
-            && self.map.get(&oldest).is_some_and(|(of, _)| *of == number)
+        self.remove(&key);
+        if self.map.len() >= self.most
+            && let Some((_, oldest)) = self.order.pop_first()
         {
             self.map.remove(&oldest);
         }
-        self.order.push_back((self.next, key));
+        self.order.insert(self.next, key);
         self.map.insert(key, (self.next, value));
         self.next += 1;
     }
@@ -165,7 +168,9 @@ impl<K: Copy + Eq + Hash, V> Last<K, V> {
     }
 
     fn remove(&mut self, key: &K) {
-        self.map.remove(key);
+        if let Some((number, _)) = self.map.remove(key) {
+            self.order.remove(&number);
+        }
     }
 }
 
@@ -270,7 +275,15 @@ impl Related {
         Some(Awaited { protocol, source, destination, port: facts.ports?[1] })
     }
 
-    /// Another control connection between these ends begins.
+    /// A connection begins: what was known of an earlier one between the same ends is over.
+    pub(super) fn forget_earlier(&mut self, facts: &Facts) {
+        let Some([from, to]) = facts.ports.filter(|_| !self.controls.map.is_empty()) else { return };
+        if facts.protocol == TCP && to == ftp::SERVER {
+            self.forget(&Ends { client: (facts.source, from), server: (facts.destination, to) });
+        }
+    }
+
+    /// A control connection between these ends has begun anew.
     pub(super) fn forget(&mut self, ends: &Ends) {
         self.controls.remove(ends);
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Another number of connections: it comes in steps, and none ends at once. If there are too many, new ones take the places of those that both sides
-//! have not agreed on.
+//! Another number of connections: it comes in steps, and none ends for it. While there are too many, no new ones begin.
 
 use tables::flow::Index;
 

@@ -457,11 +457,18 @@ fn another_number_of_connections_comes_in_steps() {
         for port in port..port + 400 {
             fw.judge(1, &from(port), INSIDE, OUTSIDE);
         }
-        let expected = if count == 30 { 30 } else { before + usize::from(port) - 300 + 400 };
+        // No other one begins while there are too many, and none ends for it.
+        let expected = if count == 30 { before } else { before + usize::from(port) - 300 + 400 };
         assert_eq!(fw.len(), expected);
         for known in 0..20 {
             assert_eq!(fw.judge(2, &to(known), OUTSIDE, INSIDE).verdict, PASS, "{known}");
         }
+        // Those that nobody has answered are over.
+        for port in 1000..1300 {
+            fw.judge(100 * SECOND, &from(port), INSIDE, OUTSIDE);
+        }
+        assert_eq!(fw.judge(100 * SECOND, &from(1299), INSIDE, OUTSIDE).verdict, PASS);
+        assert!(fw.len() <= count, "{}", fw.len());
     }
 }
 
@@ -591,33 +598,38 @@ fn sets_change_between_two_packets() {
     let change = |fw: &mut Firewall, name: &str, entry: &str, end: Option<u64>| {
         let (set, kind) = ruleset.set(name).unwrap();
         let entry = crate::set::Entry::parse(kind, entry).unwrap();
-        ruleset
-            .change(set, 0, 1, |set| set.change(&[entry], end), |view| drop(fw.put_sets(&ruleset, view)))
-            .unwrap()
+        ruleset.change(
+            set,
+            0,
+            &[entry],
+            |set| set.change(&[entry], end),
+            |view| drop(fw.put_sets(&ruleset, view)),
+        )
     };
     let passes = |fw: &mut Firewall, now: u64, port: u16, to: u16| {
         fw.judge(now, &udp(("192.0.2.1", port), ("10.0.0.2", to)), OUTSIDE, INSIDE).verdict == Verdict::Pass
     };
     assert!(!passes(&mut fw, 0, 1, 80));
-    assert_eq!(change(&mut fw, "friends", "192.0.2.0/24", Some(5 * SECOND)), 1);
+    assert_eq!(change(&mut fw, "friends", "192.0.2.0/24", Some(5 * SECOND)), Ok(1));
     assert!(passes(&mut fw, SECOND, 1, 80) && !passes(&mut fw, SECOND, 1, 81));
-    assert_eq!(change(&mut fw, "web", "81", Some(crate::set::FOREVER)), 1);
+    assert_eq!(change(&mut fw, "web", "81", Some(crate::set::FOREVER)), Ok(1));
     assert!(passes(&mut fw, SECOND, 1, 81));
     // The time is over: what is there goes on, and nothing new begins.
     assert!(passes(&mut fw, 6 * SECOND, 1, 80) && !passes(&mut fw, 6 * SECOND, 2, 80));
     assert!(fw.connections().all(|c| ruleset.refuses(&c, 6 * SECOND) && !ruleset.refuses(&c, SECOND)));
     // Other rules have sets of their own, or take those there are.
     let other = self::ruleset("set friends addresses\nset web addresses\naccept from outside src @friends\n");
-    change(&mut fw, "friends", "192.0.2.1", Some(crate::set::FOREVER));
+    assert_eq!(change(&mut fw, "friends", "192.0.2.1", Some(crate::set::FOREVER)), Ok(1));
     other.adopt(&ruleset);
+    // From here on a change would be lost.
+    let said = change(&mut fw, "friends", "192.0.2.1", None).unwrap_err();
+    assert_eq!(said, "the rules were replaced meanwhile: say it again");
     swap(&mut fw, Arc::clone(&other));
     assert!(passes(&mut fw, 7 * SECOND, 3, 99));
-    change(&mut fw, "friends", "192.0.2.1", None);
-    assert!(passes(&mut fw, 7 * SECOND, 4, 99), "a change of rules that are gone");
-    assert_eq!(
-        other.sets().iter().map(|set| (set.entries, set.ending)).collect::<Vec<_>>(),
-        [(2, 1), (0, 0)]
-    );
+    for (now, expected) in [(SECOND, (2, 1)), (7 * SECOND, (1, 0))] {
+        let found: Vec<_> = other.sets(now).iter().map(|set| (set.entries, set.ending)).collect();
+        assert_eq!(found, [expected, (0, 0)], "{now}");
+    }
     let said = ruleset.set("fiends").unwrap_err();
     assert_eq!(said, "there is no set 'fiends'; the rules have friends, web");
 }

@@ -7,7 +7,7 @@ use super::related::{AnnouncedCounts, Ends, Parent, Service};
 use super::{Addresses, Ahead, Entry, Firewall, Prepared};
 use crate::policy::Facts;
 use crate::seen::{Part, Seen, payload};
-use crate::track::{SYN, State};
+use crate::track::{ACK, SYN, State};
 
 /// What is known of the connection of a packet.
 struct Found {
@@ -67,7 +67,12 @@ impl Firewall {
             false => Ends { client: sender, server: receiver },
         };
         match (service, &seen.part) {
-            (Service::Ftp, Part::Tcp(segment)) if segment.flags & SYN != 0 => self.related.forget(&ends),
+            // The client has begun anew, and its server agrees. Another SYN may be a stray, and changes nothing.
+            (Service::Ftp, Part::Tcp(segment)) if segment.flags & SYN != 0 => {
+                if segment.flags & ACK != 0 && known.state == State::Answered {
+                    self.related.forget(&ends);
+                }
+            }
             (Service::Ftp, Part::Tcp(segment)) if matches!(known.state, State::Open | State::HalfClosed) => {
                 let text = payload(ip).unwrap_or_default();
                 self.related.read_ftp(now_ns, ends, known.is_from_server, segment.sequence, text);
@@ -102,7 +107,7 @@ mod tests {
     use super::super::tests::{INSIDE, OUTSIDE, PASS, REFUSED, SECOND, firewall, ip, ports, ruleset, swap};
     use super::*;
     use crate::policy::UDP;
-    use crate::track::{ACK, FIN};
+    use crate::track::FIN;
 
     const FTP: &str = "accept from inside to outside tcp port 21 log\naccept from outside to inside tcp port 21 dst 10.0.0.9,2001:db8::9\n";
 
@@ -146,6 +151,9 @@ mod tests {
             for (of_server, flags) in [(false, SYN), (true, SYN | ACK), (false, ACK)] {
                 assert_eq!(talk.send(fw, of_server, flags, ""), PASS);
             }
+            // What comes first may be the rest of a line.
+            talk.says(fw, true, "220 hello\r\n");
+            talk.says(fw, false, "USER me\r\n");
             talk
         }
 
@@ -295,6 +303,57 @@ mod tests {
         let mut talk = Talk::open(&mut fw, (host, 4000), (server, 21), [INSIDE, OUTSIDE]);
         talk.says(&mut fw, false, "PORT 10,0,0,2,4,9\r\n");
         assert_eq!(fw.judge(SECOND, &syn((server, 20), (host, 1033)), OUTSIDE, INSIDE).verdict, PASS);
+    }
+
+    /// A server repeats what its client says, in two segments, and the second one looks like its answer.
+    fn repeat(fw: &mut Firewall, talk: &mut Talk, between: impl FnOnce(&mut Firewall, &mut Talk)) -> Verdict {
+        talk.says(fw, false, "X227 (10,0,0,9,19,137)\r\n");
+        talk.says(fw, true, "500 'X");
+        between(fw, talk);
+        talk.says(fw, false, "PASV\r\n");
+        talk.says(fw, true, "227 (10,0,0,9,19,137)': unknown\r\n");
+        fw.judge(SECOND, &syn(("192.0.2.1", 9), ("10.0.0.9", 5001)), OUTSIDE, INSIDE).verdict
+    }
+
+    #[test]
+    fn the_rest_of_a_line_opens_nothing() {
+        // A SYN of either side that passes as a stray.
+        for of_server in [false, true] {
+            let mut fw = firewall(FTP);
+            let mut talk = Talk::open(&mut fw, ("192.0.2.1", 4000), ("10.0.0.9", 21), [OUTSIDE, INSIDE]);
+            let verdict = repeat(&mut fw, &mut talk, |fw, talk| {
+                assert_eq!(talk.send(fw, of_server, SYN, ""), PASS);
+                let number = &mut talk.numbers[usize::from(of_server)];
+                *number = number.wrapping_sub(1);
+            });
+            assert_eq!(verdict, REFUSED, "{of_server}");
+        }
+        // So many others that this one gives way.
+        let mut fw = firewall(FTP);
+        let mut talk = Talk::open(&mut fw, ("192.0.2.1", 4000), ("10.0.0.9", 21), [OUTSIDE, INSIDE]);
+        let verdict = repeat(&mut fw, &mut talk, |fw, _| {
+            for port in 5000..5000 + 8192 {
+                Talk::open(fw, ("192.0.2.1", port), ("10.0.0.9", 21), [OUTSIDE, INSIDE]);
+            }
+        });
+        assert_eq!(verdict, REFUSED);
+    }
+
+    #[test]
+    fn one_client_does_not_push_out_announcements_of_others() {
+        let mut fw = firewall(FTP);
+        let mut talk = Talk::open(&mut fw, ("10.0.0.2", 4000), ("192.0.2.1", 21), [INSIDE, OUTSIDE]);
+        talk.says(&mut fw, false, "PORT 10,0,0,2,4,1\r\n");
+        let mut other = Talk::open(&mut fw, ("10.0.0.3", 4000), ("192.0.2.1", 21), [INSIDE, OUTSIDE]);
+        for n in 0..10_000 {
+            // The same port often, and many ports.
+            let port = if n % 2 == 0 { 9 } else { n % 256 };
+            other.says(&mut fw, false, &format!("PORT 10,0,0,3,9,{port}\r\n"));
+            other.says(&mut fw, true, "");
+        }
+        assert_eq!(fw.related.sizes(), [2, 2, 2, 2]);
+        let data = syn(("192.0.2.1", 20), ("10.0.0.2", 1025));
+        assert_eq!(fw.judge(SECOND, &data, OUTSIDE, INSIDE).verdict, PASS);
     }
 
     #[test]

@@ -171,6 +171,41 @@ fn connections_go_on_through_a_swap() {
 }
 
 #[test]
+fn what_is_said_to_a_configuration_that_is_gone_fails() {
+    let files = Temp::new();
+    let rules = "zone inside eth1\nset some addresses\naccept src @some\n";
+    let links = [Link { name: "eth1".into(), paint: 1 }];
+    let read = |text: &str| ruleset(&files.file("rules", text), &links).unwrap();
+    let shared = |text: &str| {
+        let judge = Judge::new(read(text), &links, LOG_BYTES, 1);
+        Arc::new(AdaptiveLock::new(judge))
+    };
+    let (old, new) = (shared(rules), shared(&format!("connections 1000\n{rules}")));
+    sets::add(&old, "some 10.0.0.1", 0).unwrap();
+    take(&new, &old, &links);
+    // Another number of connections is in place, and nothing is left of the old one.
+    assert!(!lock(&new).firewall.resize_some(0));
+    assert!(lock(&new).firewall.retired().is_empty());
+    let gone = "the configuration was replaced: say it again";
+    for keep in [Keep::File, Keep::Present] {
+        assert_eq!(replace(&old, read(rules), &links, keep).unwrap_err(), gone);
+    }
+    for said in [sets::add(&old, "some 10.0.0.2", 0), sets::flush(&old, "some", 0), end_those(&old, 0, "all")]
+    {
+        assert!(matches!(&said, Err(HandlerError::Failed(why)) if why == gone), "{said:?}");
+    }
+    // The other configuration has its own, as before.
+    assert_eq!(sets::test(&new, "some 10.0.0.2", 0).unwrap(), "");
+    sets::add(&new, "some 10.0.0.2", 0).unwrap();
+    // Rules that are gone take no changes, as others have what their sets hold.
+    let present = Arc::clone(lock(&new).firewall.ruleset());
+    replace(&new, read(rules), &links, Keep::Present).unwrap();
+    assert!(sets::test(&new, "some 10.0.0.2", 0).unwrap().starts_with("10.0.0.2"));
+    let said = present.change(0, 0, &[], |_| (), |_| panic!("nobody looks at it"));
+    assert_eq!(said, Err(super::super::judge::REPLACED.to_owned()));
+}
+
+#[test]
 fn mistakes_are_errors() {
     let files = Temp::new();
     let file = files.file("rules", RULES);
