@@ -103,6 +103,8 @@ pub enum Cause {
     Taken,
     /// There is no room for its session, and without one its answers would be ambiguous.
     Full,
+    /// It has come from outside, and its source is a server's address.
+    Spoofed,
 }
 
 impl From<Unseen> for Cause {
@@ -282,6 +284,12 @@ impl Balancer {
     #[inline]
     fn role(&self, address: u128) -> u8 {
         self.roles.get(&address).copied().unwrap_or_default()
+    }
+
+    /// Whether the source of a packet is a server with address translation. Such packets never come from outside.
+    #[inline]
+    pub fn is_from_server(&self, ip: &[u8]) -> bool {
+        addresses(ip).is_some_and(|[source, _]| self.role(source) & role::BEHIND != 0)
     }
 
     /// What a packet is. `answers`: it may answer a probe.

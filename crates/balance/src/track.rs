@@ -5,7 +5,8 @@
 //! proof: a stranger can send such packets, too. Such a session is *weakly* agreed on, as one of UDP is.
 //!
 //! **What a stranger can forge.** A client's reset or FIN ends no session that is agreed on: it shortens its time, and the next segment, or the next data,
-//! restores it. A server's reset ends it: no stranger sends from a server's address.
+//! restores it. A server's reset ends it. Links from outside must not bring packets from servers' addresses: see
+//! [`Balancer::is_from_server`](crate::Balancer::is_from_server).
 
 use tables::flow::State;
 

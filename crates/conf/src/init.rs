@@ -95,7 +95,7 @@ pub struct Kernel {
     pub firewall: Option<String>,
     /// The statements by which addresses are translated.
     pub nat: Option<Source>,
-    /// The interfaces that lead outside; by default those of default routes.
+    /// The interfaces that lead outside, for address translation and load balancing; by default those of default routes.
     pub outside: Vec<String>,
     /// The file of services whose connections are shared among servers.
     pub balance: Option<String>,
@@ -166,6 +166,9 @@ pub fn described(
         add_route(&mut router, &prefix, way).map_err(|why| format!("--default {hop}: {why}"))?;
     }
     let knows_one_table = router.vrfs.is_empty() && !router.mpls && router.ipsec.is_none();
+    if kernel.nat.is_none() && kernel.balance.is_none() && !kernel.outside.is_empty() {
+        return Err("--outside says where links lead for --nat or --balance: add one of them".to_owned());
+    }
     if kernel.nat.is_some() && !knows_one_table {
         return Err("address translation does not go together with --mpls, --ipsec or --vrf".to_owned());
     }
@@ -178,7 +181,7 @@ pub fn described(
         if !knows_one_table {
             return Err("load balancing does not go together with --mpls, --ipsec or --vrf".to_owned());
         }
-        let balancing = Balancing::new(&router, file.clone());
+        let balancing = Balancing::new(&router, file.clone(), &kernel.outside);
         router.balance = Some(balancing.map_err(|why| format!("{file}: {why}"))?);
     }
     if let Some(text) = kernel.sync {

@@ -20,6 +20,21 @@ use packet::{ANNO_SIZE, Batch, Packet, anno};
 use crate::queue::Store;
 use crate::ticks::Bucket;
 
+/// `PAINT ...`: the paints of packets that have come by some links.
+pub(crate) struct Paints(pub(crate) Vec<u8>);
+
+impl FromArg for Paints {
+    const EXPECTED: &'static str = "paints from 0 to 255, with spaces between them";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Paints, String> {
+        let mut paints = Paints(Vec::new());
+        for word in text.split_ascii_whitespace() {
+            paints.0.push(word.parse().map_err(|_| String::new())?);
+        }
+        Ok(paints)
+    }
+}
+
 /// Sets a timer if something is to be done before it expires.
 pub(crate) fn set_earlier(cx: &mut Cx<'_>, timer: u32, at: Option<Nanos>) {
     if let Some(at) = at

@@ -93,7 +93,8 @@ enum What {
     },
     /// Load a file into a running router; connections stay with servers that are still named.
     ///
-    /// If there is a mistake in the file, the old statements stay.
+    /// If there is a mistake in the file, the old statements stay. Write the configuration again ('junctor init router') if services get
+    /// other addresses, or other ports of an address that hosts inside share by address translation.
     #[command(after_help = "Examples:
   junctor balance load                     the same file again
   junctor balance load new.lb")]

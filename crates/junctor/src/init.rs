@@ -76,8 +76,8 @@ enum What {
         /// Translate addresses and ports of IPv4, as the statements of this file say: see 'junctor nat'.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]
         nat: Option<String>,
-        /// With --nat, an interface that leads outside; may be repeated. By default those of the default routes.
-        #[arg(long, value_name = "IF", requires = "nat")]
+        /// With --nat or --balance, an interface that leads outside; may be repeated. By default those of the default routes.
+        #[arg(long, value_name = "IF")]
         outside: Vec<String>,
         /// Share connections among servers, as the statements of this file say: see 'junctor balance'.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]

@@ -101,7 +101,7 @@ fn run(args: &Args, address: Option<&Addresses>) -> Result<u8, Failure> {
                 found.push(session);
             }
         }
-        needs_all || found.len() < most
+        needs_all || count <= found.len() as u64
     })?;
     if let Some(most) = args.top {
         let mut all: Vec<_> = by_source.into_iter().collect();
@@ -138,7 +138,7 @@ fn run(args: &Args, address: Option<&Addresses>) -> Result<u8, Failure> {
         outln!("{count}");
     } else {
         out!("{}", view::sessions_text(&found));
-        if found.len() == most {
+        if count > found.len() as u64 {
             outln!("the first {most}; --limit 0 shows all");
         }
     }

@@ -376,10 +376,27 @@ fn check_written(mode: &str, service: &str, more: &[&str]) -> Site {
         assert_eq!(refused.trim(), "ConnectionRefusedError");
     }
     sessions_are_listed(&site, &mut holder, &left);
+    if more.is_empty() {
+        limits_are_said(&site);
+    }
     site.start(1);
     site.wait_for_states(["draining", "up", "up"]);
     assert!(site.router.ended().is_none(), "{}", site.router.stderr());
     site
+}
+
+/// A list that is whole does not say that there is more.
+fn limits_are_said(site: &Site) {
+    // Of connections that are held, the number stays.
+    let text = |limit: u64| {
+        let limit = limit.to_string();
+        let output = site.junctor(&["sessions", "--state", "open", "--protocol", "tcp", "--limit", &limit]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let all = site.json(&["sessions", "--state", "open", "--protocol", "tcp", "--count"]);
+    let count = all["count"].as_u64().unwrap();
+    assert!(count > 1 && !text(count).contains("--limit 0 shows all"), "{count}: {}", text(count));
+    assert!(text(count - 1).ends_with(&format!("the first {}; --limit 0 shows all\n", count - 1)));
 }
 
 /// `junctor sessions` lists, counts, sorts and ends what the load balancer has.
@@ -524,9 +541,32 @@ fn what_does_not_fit_is_said(path: &dyn Fn(&str) -> String, init: &dyn Fn(&[&str
         ),
         ("service a tcp 10.0.0.1\nserver a 10.0.1.2", &["--nat"], "service 'a' has all ports of 10.0.0.1"),
         ("service a tcp 10.0.0.1\nserver a 10.0.1.2", &["--mpls"], "cannot be used with"),
+        (
+            "service a tcp 10.0.0.1 port 80 direct\nserver a 10.0.1.2",
+            &[],
+            "line 1: with direct return, servers answer from 10.0.0.1, which is the router's own",
+        ),
+        (
+            "service a tcp 10.0.0.80 port 70-90\nserver a 10.0.1.2",
+            &["--nat"],
+            "line 1: packets to 10.0.0.80 do not reach service 'a': line 2 of address translation leads them inside, 'forward tcp 80",
+        ),
+        (
+            "service a udp 10.0.0.9 port 53\nserver a 10.0.1.2",
+            &["--nat"],
+            "line 3 of address translation leads them inside, 'static",
+        ),
+        (
+            "service a tcp 10.0.0.7 port 80,3000\nserver a 10.0.1.2",
+            &["--nat"],
+            "hosts inside get in blocks, by line 4 of address translation",
+        ),
+        ("service a tcp 10.0.0.80\nserver a 10.0.1.2", &["--outside", "d7"], "outside 'd7' is none of"),
     ] {
         std::fs::write(&file, text).unwrap();
-        std::fs::write(path("own"), "translate 10.0.1.0/24 to 10.0.0.1\n").unwrap();
+        let own = "translate 10.0.1.0/25 to 10.0.0.1\nforward tcp 80 on 10.0.0.80 to 10.0.1.5\n\
+                   static 10.0.1.9 to 10.0.0.9\ntranslate 10.0.1.128/25 to 10.0.0.7 block 512\n";
+        std::fs::write(path("own"), own).unwrap();
         let nat = path("own");
         let more: Vec<&str> = match more {
             ["--nat"] => vec!["--nat", &nat, "--outside", "d0"],

@@ -192,6 +192,9 @@ impl Balancer {
             Outcome::Drop(Cause::Taken) => {
                 "its client port is in use with each server that was tried".to_owned()
             }
+            Outcome::Drop(Cause::Spoofed) => {
+                "it came from outside, with a server's address as its source".to_owned()
+            }
             Outcome::Drop(Cause::Full) => "there is no room for its session".to_owned(),
             Outcome::Drop(Cause::Fragment) => "it is a later fragment".to_owned(),
             Outcome::Drop(Cause::Malformed) => "its headers are wrong".to_owned(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # Balance
 //!
-//! `Balance([FILE] [, STATEMENT TEXT ..., keyword LEAVING])`
+//! `Balance([FILE] [, STATEMENT TEXT ..., keywords OUTSIDE, LEAVING])`
 //!
 //! Shares the connections of services among servers, by the statements of a file. IPv4 and IPv6.
 //!
@@ -13,6 +13,8 @@
 //! * `FILE` the file of statements. `STATEMENT TEXT` a statement in the configuration itself, in quotes if it has commas; may be repeated, in place of FILE.
 //! * `LEAVING N` the last N inputs are for packets that leave, after they have been routed, default 0. With such inputs, answers of servers, and errors about what was sent to them, get the
 //!   address of their service there, and not when they arrive. A Firewall in between then sees the servers' own addresses in both directions.
+//! * `OUTSIDE PAINT ...` the paints of packets that have come by outside links, where no server with `nat` is. Packets that arrive there from the address of such a server are dropped. Without it, a stranger
+//!   who can send from a server's address can agree on connections, or end them.
 //!
 //! A file has a statement in each line; `#` begins a remark, and a line that ends with `,` or `\` goes on in the next one.
 //!
@@ -45,11 +47,11 @@
 //! ICMP errors go to the server whose packet they quote. Pings and other protocols to a virtual address pass, but for a service for `any`. Fragments have no ports: put IPReassembler in front.
 //! With `nat`, clients are not on the servers' link, or answers do not come back through the router.
 //!
-//! **Metadata read:** network header position. **Set:** destination annotation of packets to servers, and of probes.
+//! **Metadata read:** network header position, paint with OUTSIDE. **Set:** destination annotation of packets to servers, and of probes.
 //!
 //! **Cores:** the sessions are in one table, which one worker may use at a time.
 //!
-//! **Drops:** `no-server`; `unreassembled`, `bad-length` for headers that are wrong, `discarded` for answers to probes. `mapping-taken` for a client port that is in use with each server that was tried, by another
+//! **Drops:** `no-server`; `reverse-path` for servers' addresses from outside; `unreassembled`, `bad-length` for headers that are wrong, `discarded` for answers to probes. `mapping-taken` for a client port that is in use with each server that was tried, by another
 //! service. The other session gives way if it has ended, or is not agreed on and idle for 10 s. `mapping-table-full` for a packet without a session whose answer would be ambiguous.
 //!
 //! **Handlers**
@@ -90,7 +92,7 @@ use element::{
 use packet::{Batch, HEADROOM, Packet, anno};
 use sync::lock::{AdaptiveGuard, AdaptiveLock, How};
 
-use crate::tools::{Runs, place, set_earlier};
+use crate::tools::{Paints, Runs, place, set_earlier};
 
 mod views;
 
@@ -145,6 +147,8 @@ struct Balance {
     ninputs: usize,
     /// Whether another configuration goes on with its sessions. It changes under the lock alone.
     is_gone: Arc<AtomicBool>,
+    /// Paints of packets from outside.
+    outside: Vec<u8>,
     /// Files that are being loaded.
     loading: Arc<AtomicUsize>,
     /// Packets of the last batch: room for those of the next.
@@ -172,6 +176,7 @@ fn reason(cause: Cause) -> Reason {
         Cause::NoServer => Reason::NoServer,
         Cause::Taken => Reason::MappingTaken,
         Cause::Full => Reason::MappingTableFull,
+        Cause::Spoofed => Reason::ReversePath,
     }
 }
 
@@ -283,6 +288,12 @@ impl Balance {
         }
     }
 
+    /// Whether a packet that arrives from outside says that a server has sent it.
+    #[inline]
+    fn is_spoofed(&self, balancer: &Balancer, port: usize, paint: u8, ip: &[u8]) -> bool {
+        port < self.arriving && self.outside.contains(&paint) && balancer.is_from_server(ip)
+    }
+
     /// Goes on with checks and tables.
     fn turn(&self, cx: &mut Cx<'_>) {
         let (now, mut probes) = (cx.now(), [Batch::new(), Batch::new()]);
@@ -322,6 +333,7 @@ impl Element for Balance {
             args.error("FILE and STATEMENT: the statements stand in one of them");
         }
         let leaving = args.keyword("LEAVING", 0usize);
+        self.outside = args.keyword_all::<Paints>("OUTSIDE").into_iter().flat_map(|all| all.0).collect();
         (self.ninputs, self.arriving) = (args.ninputs, args.ninputs.saturating_sub(leaving));
         if !(1..=2).contains(&self.arriving) {
             args.error(format!(
@@ -364,8 +376,10 @@ impl Element for Balance {
         balancer.look_ahead(packets, self.stage(port), &mut self.ahead);
         let (mut runs, mut is_answered) = (Runs::default(), false);
         for (n, mut packet) in batch.drain(..).enumerate() {
+            let paint = packet.paint();
             let outcome = match packet.network_mut() {
                 None => Outcome::Drop(Cause::Malformed),
+                Some(ip) if self.is_spoofed(&balancer, port, paint, ip) => Outcome::Drop(Cause::Spoofed),
                 Some(ip) => balancer.arriving(now, ip, &self.ahead[n]),
             };
             is_answered |= outcome == Outcome::Consumed;
@@ -428,8 +442,10 @@ impl Rehearsal for Balance {
     fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, mut packet: Packet) -> Rehearsed {
         let now = cx.now();
         let balancer = self.lock();
+        let paint = packet.paint();
         let outcome = match packet.network_mut() {
             None => Outcome::Drop(Cause::Malformed),
+            Some(ip) if self.is_spoofed(&balancer, port, paint, ip) => Outcome::Drop(Cause::Spoofed),
             Some(ip) => balancer.rehearse(now, ip, self.stage(port)),
         };
         let note = balancer.explain(outcome);

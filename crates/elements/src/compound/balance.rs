@@ -11,8 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use balance::policy::{Mode, Policy, Service};
-use nat::policy::Range;
-use wire::Prefix4;
+use wire::{Prefix4, Prefix6};
 
 use super::ipv4::ERRORS;
 use super::router::{Interface, Router};
@@ -31,14 +30,17 @@ pub struct Balancing {
     /// IPv4 addresses from which address translation gives ports, too, and the ports of services there.
     shared: Vec<Ipv4Addr>,
     ports: Vec<(u16, u16)>,
+    /// Interfaces that lead outside, and by which no server with `nat` is reached.
+    outside: Vec<usize>,
 }
 
 impl Balancing {
     /// How a router shares connections by a file, which is read if it is there. Interfaces, routes and address translation of the router are known.
+    /// `outside` are the interfaces that lead outside; if there is none, those of default routes.
     ///
     /// # Errors
     /// What is wrong with the file, or does not fit the router.
-    pub fn new(router: &Router, file: String) -> Result<Balancing, String> {
+    pub fn new(router: &Router, file: String, outside: &[String]) -> Result<Balancing, String> {
         let mut new = Balancing {
             file,
             is_there: false,
@@ -46,7 +48,9 @@ impl Balancing {
             has_direct: false,
             shared: Vec::new(),
             ports: Vec::new(),
+            outside: Vec::new(),
         };
+        let outside = outside_of(router, outside)?;
         if !Path::new(&new.file).exists() {
             return Ok(new);
         }
@@ -65,23 +69,20 @@ impl Balancing {
                 new.addresses.push((service.address, link_of(router, service.address)));
             }
         }
-        new.share(&translation::outside_ranges(router), &policy)?;
+        new.share(router, &policy)?;
+        new.outside = outside.into_iter().filter(|i| !has_servers(router, &policy, *i)).collect();
         Ok(new)
     }
 
     /// Notes what services share with address translation.
-    fn share(&mut self, ranges: &[Range], policy: &Policy) -> Result<(), String> {
+    fn share(&mut self, router: &Router, policy: &Policy) -> Result<(), String> {
+        let ranges = translation::outside_ranges(router);
         for service in &policy.services {
             let IpAddr::V4(address) = service.address else { continue };
             if !ranges.iter().any(|range| range.holds(address.to_bits())) {
                 continue;
             }
-            if service.ports.is_empty() {
-                return Err(format!(
-                    "line {}: service '{}' has all ports of {address}, from which hosts inside get ports, too: name the service's ports, or another address",
-                    service.line, service.name
-                ));
-            }
+            check_shared(router, service, address)?;
             self.shared.push(address);
             self.ports.extend(&service.ports);
         }
@@ -112,6 +113,45 @@ fn holds(port: &Interface, address: IpAddr) -> bool {
 /// The interface on whose network an address is.
 fn link_of(router: &Router, address: IpAddr) -> Option<usize> {
     router.interfaces.iter().position(|port| holds(port, address))
+}
+
+/// The interfaces that lead outside: these, or those of default routes.
+fn outside_of(router: &Router, names: &[String]) -> Result<Vec<usize>, String> {
+    if !names.is_empty() {
+        return translation::named(router, names);
+    }
+    let four = router.routes4.iter().filter(|route| route.prefix == Prefix4::DEFAULT);
+    let six = router.routes6.iter().filter(|route| route.prefix == Prefix6::DEFAULT);
+    let four = four.flat_map(|route| route.hops.iter().map(|(_, i)| *i));
+    let found: BTreeSet<usize> =
+        four.chain(six.flat_map(|route| route.hops.iter().map(|(_, i)| *i))).collect();
+    Ok(found.into_iter().collect())
+}
+
+/// The interfaces by which an address is reached; all if no route is known.
+fn ways_to(router: &Router, address: IpAddr) -> Vec<usize> {
+    if let Some(link) = link_of(router, address) {
+        return vec![link];
+    }
+    let best = match address {
+        IpAddr::V4(address) => {
+            let those = router.routes4.iter().filter(|route| route.prefix.contains(address));
+            let best = those.max_by_key(|route| route.prefix.len());
+            best.map(|route| route.hops.iter().map(|(_, i)| *i).collect())
+        }
+        IpAddr::V6(address) => {
+            let those = router.routes6.iter().filter(|route| route.prefix.contains(address));
+            let best = those.max_by_key(|route| route.prefix.len());
+            best.map(|route| route.hops.iter().map(|(_, i)| *i).collect())
+        }
+    };
+    best.unwrap_or_else(|| (0..router.interfaces.len()).collect())
+}
+
+/// Whether servers with address translation are reached by interface `i`.
+fn has_servers(router: &Router, policy: &Policy, i: usize) -> bool {
+    let services = policy.services.iter().filter(|service| service.mode == Mode::Nat);
+    services.flat_map(|service| &service.servers).any(|one| ways_to(router, one.address).contains(&i))
 }
 
 /// Whether an interface may have other addresses than are known here.
@@ -152,6 +192,11 @@ fn check(router: &Router, service: &Service) -> Result<(), String> {
             "line {line}: {address} is no host's address on a link of the router: give service '{name}' another one"
         ));
     }
+    if service.mode == Mode::Direct && is_own(router, address) {
+        return Err(format!(
+            "line {line}: with direct return, servers answer from {address}, which is the router's own: write `nat`, or another address"
+        ));
+    }
     if service.mode == Mode::Nat || has_unknown(router) {
         return Ok(());
     }
@@ -159,6 +204,29 @@ fn check(router: &Router, service: &Service) -> Result<(), String> {
         Some(server) => Err(format!(
             "server {} of '{name}' is on no link of the router, as direct return needs: write `nat` in line {line}, or name servers on its links",
             server.address
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Whether a service gets its packets and ports on an address from which address translation gives ports, too.
+fn check_shared(router: &Router, service: &Service, address: Ipv4Addr) -> Result<(), String> {
+    let Service { name, line, protocol, ports, .. } = service;
+    let taken = router.nat.as_ref().map(|translation| &translation.taken);
+    if let Some(led) = taken.and_then(|taken| taken.led_inside(*protocol, address, ports)) {
+        return Err(format!(
+            "line {line}: packets to {address} do not reach service '{name}': line {} of address translation leads them inside, '{}': give the service another address or other ports, or leave that line out",
+            led.line, led.text
+        ));
+    }
+    if ports.is_empty() {
+        return Err(format!(
+            "line {line}: service '{name}' has all ports of {address}, from which hosts inside get ports, too: name the service's ports, or another address"
+        ));
+    }
+    match taken.and_then(|taken| taken.in_blocks(address, ports)) {
+        Some(other) => Err(format!(
+            "line {line}: service '{name}' has ports of {address} that hosts inside get in blocks, by line {other} of address translation: give the service another address or other ports"
         )),
         None => Ok(()),
     }
@@ -183,7 +251,9 @@ fn leaving_by(router: &Router, six: bool) -> Vec<usize> {
 
 /// The balancer.
 pub(super) fn text(router: &Router) -> String {
-    let Some(Balancing { file, is_there, has_direct, .. }) = &router.balance else { return String::new() };
+    let Some(Balancing { file, is_there, has_direct, shared, outside, .. }) = &router.balance else {
+        return String::new();
+    };
     let leaving = leaving_by(router, false).len() + leaving_by(router, true).len();
     let leaving = if leaving > 0 { format!(", LEAVING {leaving}") } else { String::new() };
     let mut text = format!(
@@ -191,7 +261,10 @@ pub(super) fn text(router: &Router) -> String {
         file.replace(char::is_control, "?")
     );
     text += match is_there {
-        true => "// Write this configuration again if services get other addresses.\n",
+        true if shared.is_empty() => "// Write this configuration again if services get other addresses.\n",
+        true => {
+            "// Write this configuration again if services get other addresses, or other ports of an address that hosts inside share.\n"
+        }
         false => {
             "// The file was not there: the router answers for its own addresses alone. Write this configuration again when it is.\n"
         }
@@ -199,7 +272,15 @@ pub(super) fn text(router: &Router) -> String {
     if *has_direct && router.firewall.is_some() {
         text += "// With direct return the firewall sees no answers: such packets need `stateless` rules.\n";
     }
-    let _ = write!(text, "lb :: Balance({}{leaving});\n\n", lang::config::quote(file));
+    let outside = match outside.is_empty() {
+        true => String::new(),
+        false => {
+            text += "// Servers are not outside: packets from there with their addresses are dropped.\n";
+            let paints: String = outside.iter().map(|i| format!(" {}", i + 1)).collect();
+            format!(", OUTSIDE{paints}")
+        }
+    };
+    let _ = write!(text, "lb :: Balance({}{outside}{leaving});\n\n", lang::config::quote(file));
     text
 }
 
@@ -330,16 +411,21 @@ pub(super) fn own6(router: &Router, from: &str, to: &str) -> String {
         IpAddr::V4(_) => String::new(),
     };
     let patterns: Vec<String> = all.iter().map(|address| format!("24/{}", bits(address))).collect();
+    let speaker = ipv6::speaker_of(router, 0).unwrap_or(Ipv6Addr::UNSPECIFIED);
+    let back = ipv6::entry(router);
     let sorted: Vec<String> = (0..all.len()).map(|n| format!("vip6[{n}]")).collect();
     format!(
         "{from} -> vip6 :: Classifier({}, -);\n\
          vip6[{}] -> {to};\n\
-         {} -> asked6 :: ICMP6PingResponder -> {}\
+         {} -> named6 :: IP6Extensions(PROTOCOLS \"icmp6 udp tcp\") -> asks6 :: IP6Extensions(PROTOCOLS icmp6)\n    \
+         -> asked6 :: ICMP6PingResponder -> {back}\
+         asks6[1] -> Discard;\n\
+         asks6[2] -> ICMP6Error({speaker}, unreachable, port, LOCAL true, {}) -> {back}\
          asked6[1] -> Discard;\n",
         patterns.join(", "),
         all.len(),
         sorted.join(", "),
-        ipv6::entry(router)
+        ipv6::ERRORS
     )
 }
 
@@ -350,8 +436,49 @@ pub(super) fn own_of_nat(router: &Router) -> String {
     others.map(|address| format!(", OWN {address}")).collect()
 }
 
-/// Ports of services that hosts inside do not get.
+/// Ports of services that hosts inside do not get. A file that is loaded later may have others: hosts may get those until this text is written again.
 pub(super) fn reserved_of_nat(router: &Router) -> String {
     let ports = router.balance.iter().flat_map(|balancing| &balancing.ports);
     ports.map(|(low, high)| if low == high { format!(" {low}") } else { format!(" {low}-{high}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::Packet;
+
+    use super::*;
+    use crate::io::testing::Temp;
+    use crate::testing::Rig;
+
+    /// Where the kernel answers for the router's own addresses.
+    #[test]
+    fn virtual_addresses_of_ipv6_answer_pings_and_refuse_the_rest() {
+        let files = Temp::new();
+        let file = files.file("lb", "service web tcp 2001:db8::80 port 80\nserver web 2001:db8:1::11\n");
+        let mut port = Interface::new("e0", 1500);
+        port.add("2001:db8::1/64".parse().unwrap()).unwrap();
+        port.complete();
+        let mut router = Router::new(vec![port]);
+        router.host = true;
+        router.balance = Some(Balancing::new(&router, file.clone(), &[]).unwrap());
+        let chain = own6(&router, "i0 :: TestIn -> CheckIP6Header", "o1 :: TestOut");
+        let run = Rig::text(&format!("lb :: Balance({file}) -> o0 :: TestOut;\n{chain}")).ready();
+        let packet = |to: &str| {
+            let bytes =
+                wire::compose::compose(&format!("ip6 2001:db8:9::9 > {to} / payload 9")).unwrap().bytes;
+            Packet::copy_of(&bytes).unwrap()
+        };
+        let service = ["icmp6 echo id 7 seq 1", "tcp 9 > 81 flags S", "udp 9 > 53", "icmp6 reply id 7 seq 1"];
+        let mut all: Vec<Packet> =
+            service.iter().map(|rest| packet(&format!("2001:db8::80 / {rest}"))).collect();
+        all.push(packet("2001:db8::80 proto 99"));
+        all.push(packet("2001:db8::1 / tcp 9 > 81 flags S"));
+        run.give("i0", all);
+        let run = run.again();
+        // The service's address answers: with an echo reply, and twice with "port unreachable".
+        let mut answers: Vec<[u8; 3]> = run.bytes("o0").iter().map(|ip| [ip[23], ip[40], ip[41]]).collect();
+        answers.sort_unstable();
+        assert_eq!(answers, [[0x80, 1, 4], [0x80, 1, 4], [0x80, 129, 0]]);
+        assert_eq!(run.bytes("o1").len(), 1);
+    }
 }

@@ -24,6 +24,7 @@ mod reading;
 pub mod router;
 pub mod spread;
 pub mod sync;
+mod taken;
 pub mod vrf;
 
 /// A ready compound element.

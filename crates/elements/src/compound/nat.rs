@@ -11,7 +11,8 @@ use wire::{Prefix4, Prefix6};
 
 use super::ipv4::ERRORS;
 use super::router::Router;
-use super::{balance, ipv6};
+use super::taken::Taken;
+use super::{balance, ipv6, sync};
 
 /// Where the statements are by which addresses are translated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Translation {
     answered: Vec<(usize, Vec<String>)>,
     /// Outside addresses.
     ranges: Vec<Range>,
+    /// What of outside addresses statements take for hosts inside alone.
+    pub(super) taken: Taken,
     /// Behind what IPv6 hosts see IPv4 addresses, if there are IPv6 hosts inside (NAT64).
     prefix: Option<Prefix64>,
 }
@@ -61,6 +64,7 @@ impl Translation {
                     is_there: false,
                     answered: Vec::new(),
                     ranges: Vec::new(),
+                    taken: Taken::default(),
                     prefix: None,
                 });
             }
@@ -100,12 +104,16 @@ impl Translation {
             ));
         }
         let (prefix, ranges) = (policy.prefix, policy.outside());
-        Ok(Translation { source, outside, is_there: true, answered, ranges, prefix })
+        let taken = Taken::new(&policy);
+        Ok(Translation { source, outside, is_there: true, answered, ranges, taken, prefix })
     }
 }
 
-/// The interfaces that lead outside.
-fn outside_of(router: &Router, named: &[String]) -> Result<Vec<usize>, String> {
+/// The interfaces of these names, which lead outside.
+///
+/// # Errors
+/// There is none of such a name.
+pub(super) fn named(router: &Router, names: &[String]) -> Result<Vec<usize>, String> {
     let position = |name: &String| {
         let found = router.interfaces.iter().position(|interface| interface.name == *name);
         found.ok_or_else(|| {
@@ -113,8 +121,13 @@ fn outside_of(router: &Router, named: &[String]) -> Result<Vec<usize>, String> {
             format!("outside '{name}' is none of the interfaces {}", names.join(", "))
         })
     };
-    let mut found: Vec<usize> = named.iter().map(position).collect::<Result<_, _>>()?;
-    if named.is_empty() {
+    names.iter().map(position).collect()
+}
+
+/// The interfaces that lead outside.
+fn outside_of(router: &Router, names: &[String]) -> Result<Vec<usize>, String> {
+    let mut found = named(router, names)?;
+    if names.is_empty() {
         let defaults = router.routes4.iter().filter(|route| route.prefix == Prefix4::DEFAULT);
         found.extend(defaults.flat_map(|route| route.hops.iter().map(|(_, interface)| *interface)));
     }
@@ -275,8 +288,9 @@ pub(super) fn text(router: &Router) -> String {
     let paints: String = translation.outside.iter().map(|i| format!(" {}", i + 1)).collect();
     let bfd = if router.bfd.is_some() { " 3784-3785 4784" } else { "" };
     let kernel = if router.host { " 32768-60999" } else { "" };
+    let sync = sync::reserved_of_nat(router);
     let services = balance::reserved_of_nat(router);
-    let (reserved, legend) = match [bfd, kernel, services.as_str()].concat() {
+    let (reserved, legend) = match [&sync, bfd, kernel, services.as_str()].concat() {
         none if none.is_empty() => (none, ""),
         some if some == services => (format!(", RESERVED{some}"), "// Services use the reserved ports.\n"),
         some => (

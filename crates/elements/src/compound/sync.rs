@@ -6,6 +6,9 @@ use std::net::IpAddr;
 use super::ipsec;
 use super::router::Router;
 
+/// The UDP port to which the other router sends.
+const PORT: u16 = 3781;
+
 /// The other router, and our own address on the link to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -33,6 +36,12 @@ impl Peer {
         }
         let local = all().find(|(_, network)| network.contains(peer)).map(|(own, _)| *own);
         let local = local.ok_or_else(|| format!("{peer} is on none of the interfaces' networks"))?;
+        let taken = router.nat.as_ref().and_then(|nat| nat.taken.in_blocks(local, &[(PORT, PORT)]));
+        if let Some(line) = taken {
+            return Err(format!(
+                "hosts inside get blocks of ports of {local} (line {line} of address translation), and the other router sends to its port {PORT}: name other outside addresses, or an address of the peer on another link"
+            ));
+        }
         Ok(Peer { address: peer.into(), local: local.into(), key: key.to_owned() })
     }
 }
@@ -40,6 +49,11 @@ impl Peer {
 /// Where IPv4 packets for this router come from, but those of the other router.
 pub(super) fn rest4(router: &Router) -> String {
     if router.sync.is_some() { "sync[1]".to_owned() } else { ipsec::rest4(router) }
+}
+
+/// The port that hosts inside do not get.
+pub(super) fn reserved_of_nat(router: &Router) -> String {
+    router.sync.as_ref().map_or_else(String::new, |_| format!(" {PORT}"))
 }
 
 /// What keeps the other router's sessions.

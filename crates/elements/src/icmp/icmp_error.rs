@@ -509,7 +509,7 @@ mod tests {
         assert_eq!(rest("9.9.9.9, sourcequench"), (4, 0, vec![0; 4]));
     }
 
-    // conformance: RFC1812-4.3.2.7-a RFC1812-4.3.2.7-b RFC1812-4.3.2.7-c RFC1812-4.3.2.7-d RFC1812-4.3.2.7-e RFC1812-4.3.2.7-f
+    // conformance: RFC1812-4.3.2.7-a RFC1812-4.3.2.7-b RFC1812-4.3.2.7-c RFC1812-4.3.2.7-d RFC1812-4.3.2.7-e RFC1812-4.3.2.7-f RFC5508-7-10e
     #[test]
     fn some_packets_are_not_answered() {
         let change = |f: &dyn Fn(&mut [u8])| {
@@ -583,7 +583,7 @@ mod tests {
         assert_eq!(run("9.9.9.9, redirect, host", to_itself).out("o0").len(), 0);
     }
 
-    // conformance: RFC1812-4.3.2.8-a RFC1812-4.3.2.8-b RFC1812-4.3.2.8-c
+    // conformance: RFC1812-4.3.2.8-a RFC1812-4.3.2.8-b RFC1812-4.3.2.8-c RFC5508-7-10f
     #[test]
     fn rates_are_limited() {
         for kind in ["sourcequench", "unreachable", "redirect", "timeexceeded", "parameterproblem"] {
@@ -602,7 +602,7 @@ mod tests {
         assert_eq!((run.out("o0").len(), run.drops("e")), (6, vec![(Reason::IcmpRateLimited, 24)]));
     }
 
-    // conformance: RFC1812-4.3.2.5-a RFC1812-4.3.2.5-b RFC1812-4.3.2.5-c RFC1812-4.3.2.5-d
+    // conformance: RFC1812-4.3.2.5-a RFC1812-4.3.2.5-b RFC1812-4.3.2.5-c RFC1812-4.3.2.5-d RFC5508-7-10d
     #[test]
     fn type_of_service() {
         let tos = |config: &str| {

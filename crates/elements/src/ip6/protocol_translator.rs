@@ -184,6 +184,7 @@ mod tests {
         }
     }
 
+    // conformance: RFC6146-3.4-e
     #[test]
     fn checksums_are_right() {
         for input in [udp(true), udp(false)] {

@@ -57,7 +57,7 @@ impl Nat {
             };
         };
         rewrite_quoted(ip, view, quoted, End::Destination, address, port);
-        // Who speaks is nobody's business outside (RFC 5508, REQ-7): a router on the way, too.
+        // Who speaks is nobody's business outside (RFC 5508, REQ-5): a router on the way, too.
         if is_inside || is_stand_in(view.source) {
             rewrite_address(ip, view, End::Source, address);
         }

@@ -110,6 +110,56 @@ fn drops_have_names() {
     assert_eq!(drops(&full, &[&agreed[..], &[&tcp(2, "S")]].concat()), [(Reason::MappingTableFull, 1)]);
 }
 
+/// A stranger who sends from a server's address neither agrees on a connection nor ends one.
+#[test]
+fn packets_of_servers_do_not_come_from_outside() {
+    let files = Temp::new();
+    let statements = "service web tcp 192.0.2.80 port 80\nserver web 10.0.1.21\nservice log udp 192.0.2.81 direct\n\
+                      server log 10.0.1.31\nservice six tcp 2001:db8::80 port 80\nserver six 2001:db8:1::11\n";
+    let file = files.file("lb", statements);
+    let came = |paint: u8, headers: &str| {
+        let mut packet = packet(headers);
+        packet.set_paint(paint);
+        packet
+    };
+    let answer = "ip 10.0.1.21 > 203.0.113.1 / tcp 80 > 9 flags SA";
+    let six = "ip6 2001:db8:1::11 > ::9 / tcp 80 > 9 flags R";
+    let quoted = wire::compose::compose("ip 203.0.113.1 > 10.0.1.21 / tcp 9 > 80").unwrap().bytes;
+    let quoted: String = quoted.iter().map(|byte| format!("{byte:02x}")).collect();
+    let error = format!("ip 10.0.1.21 > 203.0.113.1 / icmp type 3 code 3 / hex {quoted}");
+    let direct = "ip 10.0.1.31 > 203.0.113.1 / udp 514 > 9";
+    // Its state, and what is dropped, with packets that answer from outside or inside.
+    for (text, paint, state, dropped) in [
+        (format!("{file}, OUTSIDE 1 3"), 3, "opening", 3),
+        (format!("{file}, OUTSIDE 1 3"), 2, "answered", 0),
+        (file.clone(), 1, "answered", 0),
+    ] {
+        let run = Rig::text(&self::text(&text)).ready();
+        run.give("i0", vec![came(1, &tcp(1, "S"))]);
+        let run = run.again();
+        run.give("i0", [answer, &error, direct].map(|headers| came(paint, headers)).into());
+        run.give("i1", vec![came(paint, six)]);
+        let mut run = run.again();
+        let sessions = run.read("lb.sessions");
+        assert!(sessions.contains(&format!(" {state} ")), "{paint}: {sessions}");
+        let drops = if dropped > 0 { vec![(Reason::ReversePath, dropped)] } else { Vec::new() };
+        assert_eq!(run.drops("lb"), drops, "{text} {paint}");
+        assert!(run.out("o0").iter().any(|one| one.data()[12..16] == [10, 0, 1, 31]));
+    }
+    // In a chain with a firewall they are dropped when they arrive.
+    let chain = format!(
+        "lb :: Balance({file}, OUTSIDE 1, LEAVING 1); i0 :: TestIn -> lb -> o0 :: TestOut; i1 :: TestIn -> [1]lb; lb[1] -> o1 :: TestOut;"
+    );
+    let run = Rig::text(&chain).ready();
+    run.give("i0", vec![came(1, answer), came(2, answer)]);
+    run.give("i1", vec![came(1, answer)]);
+    let mut run = run.again();
+    assert_eq!((run.out("o0").len(), run.out("o1").len()), (1, 1));
+    assert_eq!(run.drops("lb"), [(Reason::ReversePath, 1)]);
+    let errors = Rig::text(&self::text(&format!("{file}, OUTSIDE 256"))).errors();
+    assert!(errors[0].contains("paints from 0 to 255"), "{errors:?}");
+}
+
 /// Servers of both families that are pinged; the router of the test answers for one of them.
 const CHECKED: &str = "own 10.0.1.1\nown 2001:db8::1\nservice a udp 192.0.2.80\nserver a 10.0.1.11-10.0.1.12\n\
     check a icmp every 1s timeout 500ms\nservice b udp 2001:db8::80\nserver b 2001:db8::11\ncheck b icmp\n";

@@ -210,7 +210,7 @@ fn errors_go_with_the_packet_that_they_quote() {
     let port = outside_port(&format!("x {}", shown(&left)));
     let answer = format!("ip 203.0.113.1 > 192.0.2.1 / udp 53 > {port} / payload 8");
     let (run, _, came) = becomes(run, "i4", packet(1, &answer));
-    // An inside router that nothing translates speaks for the host (RFC 5508, REQ-7).
+    // An inside router that nothing translates speaks for the host (RFC 5508, REQ-5).
     let said = error(6, "2001:db8:99::1 > 64:ff9b::203.0.113.1", 1, 4, 0, &came);
     let (_, nothing, _) = becomes(rig(), "i6", said.duplicate().unwrap());
     assert!(nothing.contains("NoMapping"), "another translator knows nothing of it: {nothing}");
@@ -317,7 +317,7 @@ fn mistakes_are_told() {
     assert_eq!(errors, ["six: MTU 576 is less than 1280, which every link of IPv6 carries"]);
 }
 
-// conformance: RFC6146-3.7-b
+// conformance: RFC6146-3.5.1-f
 #[test]
 fn packets_without_room_are_for_an_answer() {
     let few = "STATEMENT \"translate 2001:db8:1::/48 to 192.0.2.1 ports 5000-5000\"";

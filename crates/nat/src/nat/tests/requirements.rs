@@ -209,7 +209,7 @@ fn icmp_queries_have_identifiers_of_their_own() {
     assert_eq!(out(&mut nat, 61 * S, "ip 10.0.1.5 > 203.0.113.7 / icmp reply id 9"), Err(Cause::NoMapping));
 }
 
-// conformance: RFC5508-4.2-4 RFC5508-4.2-4a RFC5508-4.2-5 RFC5508-7-10
+// conformance: RFC5508-4.2-4 RFC5508-4.2-4a RFC5508-4.2-5 RFC5508-4.2-5a RFC5508-7-10a
 #[test]
 fn icmp_errors_are_translated_with_what_they_quote() {
     let mut nat = nat(HOME);
@@ -228,7 +228,7 @@ fn icmp_errors_are_translated_with_what_they_quote() {
     assert_eq!(nat.arriving(0, &mut short, &ahead[0], true), Outcome::Translated);
     assert_eq!(checksum::internet(&short[20..]), 0);
     assert_eq!(ends(&short), "203.0.113.1 > 10.0.1.5 about 10.0.1.5:4000 > 203.0.113.1:80");
-    // From inside about an answer: also a router inside speaks by the outside address (REQ-7).
+    // From inside about an answer: also a router inside speaks by the outside address (REQ-5).
     let outside = u16::from_be_bytes([left[20], left[21]]);
     let mut answer = packet(&format!("ip 203.0.113.1 > 192.0.2.1 / udp 53 > {outside} / payload 9"));
     assert_eq!(go(&mut nat, 0, &mut answer, false), Outcome::Translated);
@@ -251,7 +251,7 @@ fn icmp_errors_are_translated_with_what_they_quote() {
     assert_eq!(go(&mut nat, 0, &mut about.clone(), false), Outcome::Unchanged);
     let about = error(3, "10.0.1.5", "203.0.113.1", &packet("ip 203.0.113.1 > 10.0.1.5 / udp 9 > 9"));
     assert_eq!(go(&mut nat, 0, &mut about.clone(), true), Outcome::Drop(Cause::NoMapping));
-    // Errors make no state and do not count (REQ-10).
+    // Errors make no state and do not count (REQ-6).
     assert_eq!(nat.len(), 3);
 }
 
@@ -278,7 +278,7 @@ fn an_error_neither_keeps_nor_ends_a_session() {
     }
 }
 
-// conformance: RFC5508-5-7
+// conformance: RFC5508-5-7 RFC5508-5-7a
 #[test]
 fn queries_and_errors_between_inside_hosts_pass() {
     let mut nat = nat(&format!("{HOME}\nstatic 10.0.3.9 to 192.0.2.9"));

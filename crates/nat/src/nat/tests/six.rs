@@ -89,7 +89,7 @@ fn hosts_of_both_families_share_an_address() {
     assert_eq!((nat.known_stand_in(host("2001:db8:1::5")), nat.subscribers.hosts.len()), (None, 0));
 }
 
-// conformance: RFC6146-3.5.1.1-a RFC6146-5.3-a
+// conformance: RFC6146-5.3-a
 #[test]
 fn a_network_is_a_subscriber() {
     let mut nat = nat("translate 2001:db8::/32 to 192.0.2.0/29 block 8 max 1 max-sessions 12");
@@ -211,7 +211,7 @@ fn exemptions_are_for_ipv4_hosts() {
     assert!(out6(&mut nat, 0, "2001:db8:1::5", "203.0.113.1 / udp 1 > 2").is_ok());
 }
 
-// conformance: RFC6146-3.5.1-b RFC6146-3.5.1-c RFC6146-3.5.1-d
+// conformance: RFC6146-3.5.1-b RFC6146-3.5.1-c RFC6146-3.5.1-d RFC6146-3.5.1-e
 #[test]
 fn datagrams_come_in_while_a_session_lasts_and_as_the_filter_lets_them() {
     for (filter, strangers) in [("endpoint-independent", true), ("address-dependent", false)] {
