@@ -283,7 +283,7 @@ impl Related {
         }
     }
 
-    /// A control connection between these ends has begun anew.
+    /// A control connection between these ends starts anew.
     pub(super) fn forget(&mut self, ends: &Ends) {
         self.controls.remove(ends);
     }

@@ -67,12 +67,14 @@ impl Firewall {
             false => Ends { client: sender, server: receiver },
         };
         match (service, &seen.part) {
-            // The client has begun anew, and its server agrees. Another SYN may be a stray, and changes nothing.
-            (Service::Ftp, Part::Tcp(segment)) if segment.flags & SYN != 0 => {
-                if segment.flags & ACK != 0 && known.state == State::Answered {
-                    self.related.forget(&ends);
-                }
+            // The client starts another connection, and its server agrees.
+            (Service::Ftp, Part::Tcp(segment))
+                if segment.flags & (SYN | ACK) == SYN | ACK && known.state == State::Answered =>
+            {
+                self.related.forget(&ends);
             }
+            // Another SYN may be a stray.
+            (Service::Ftp, Part::Tcp(segment)) if segment.flags & SYN != 0 => {}
             (Service::Ftp, Part::Tcp(segment)) if matches!(known.state, State::Open | State::HalfClosed) => {
                 let text = payload(ip).unwrap_or_default();
                 self.related.read_ftp(now_ns, ends, known.is_from_server, segment.sequence, text);

@@ -153,7 +153,7 @@ fn packets_of_servers_do_not_come_from_outside() {
     let run = Rig::text(&chain).ready();
     run.give("i0", vec![came(1, answer), came(2, answer)]);
     run.give("i1", vec![came(1, answer)]);
-    let mut run = run.again();
+    let run = run.again();
     assert_eq!((run.out("o0").len(), run.out("o1").len()), (1, 1));
     assert_eq!(run.drops("lb"), [(Reason::ReversePath, 1)]);
     let errors = Rig::text(&self::text(&format!("{file}, OUTSIDE 256"))).errors();

@@ -155,7 +155,8 @@ impl Steps {
 
     /// Whether a table has another policy since the last call.
     pub(super) fn are_anew(&self) -> bool {
-        self.tables.iter().fold(false, |are, table| table.with(|sessions| sessions.is_anew()) || are)
+        // All of them are asked.
+        self.tables.iter().filter(|table| table.with(|sessions| sessions.is_anew())).count() > 0
     }
 
     /// Does a part of what the link needs, or ends some sessions that the peer has not put again.
