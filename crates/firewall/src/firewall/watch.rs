@@ -342,6 +342,21 @@ mod tests {
     }
 
     #[test]
+    fn a_stray_syn_is_not_the_end_of_a_control_connection() {
+        for of_server in [false, true] {
+            let mut fw = firewall(FTP);
+            let mut talk = Talk::open(&mut fw, ("192.0.2.1", 4000), ("10.0.0.9", 21), [OUTSIDE, INSIDE]);
+            talk.says(&mut fw, false, "PASV\r\n");
+            assert_eq!(talk.send(&mut fw, of_server, SYN, ""), PASS);
+            let number = &mut talk.numbers[usize::from(of_server)];
+            *number = number.wrapping_sub(1);
+            talk.says(&mut fw, true, "227 (10,0,0,9,4,1)\r\n");
+            let data = syn(("192.0.2.1", 9), ("10.0.0.9", 1025));
+            assert_eq!(fw.judge(SECOND, &data, OUTSIDE, INSIDE).verdict, PASS, "{of_server}");
+        }
+    }
+
+    #[test]
     fn one_client_does_not_push_out_announcements_of_others() {
         let mut fw = firewall(FTP);
         let mut talk = Talk::open(&mut fw, ("10.0.0.2", 4000), ("192.0.2.1", 21), [INSIDE, OUTSIDE]);
