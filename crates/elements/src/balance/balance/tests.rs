@@ -130,7 +130,7 @@ fn packets_of_servers_do_not_come_from_outside() {
     let direct = "ip 10.0.1.31 > 203.0.113.1 / udp 514 > 9";
     // Its state, and what is dropped, with packets that answer from outside or inside.
     for (text, paint, state, dropped) in [
-        (format!("{file}, OUTSIDE 1 3"), 3, "opening", 3),
+        (format!("{file}, OUTSIDE 1 3"), 3, "asked", 3),
         (format!("{file}, OUTSIDE 1 3"), 2, "answered", 0),
         (file.clone(), 1, "answered", 0),
     ] {
