@@ -323,7 +323,11 @@ impl Translator {
                     "IPv6 addresses are inside, and no NAT64 is in the configuration: write that again, with `junctor init router --nat FILE`",
                 ));
             }
-            let lost = nat.write().replace(policy, &own, RandomState::new().hash_one(0));
+            let mut nat = nat.write();
+            if link.is_taken.load(Ordering::Relaxed) {
+                return Err(HandlerError::failed("the configuration was replaced: say it again"));
+            }
+            let lost = nat.replace(policy, &own, RandomState::new().hash_one(0));
             Ok(format!("{path}: {lost} sessions have ended"))
         }
     }
