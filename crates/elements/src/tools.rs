@@ -24,7 +24,7 @@ use crate::ticks::Bucket;
 pub(crate) struct Paints(pub(crate) Vec<u8>);
 
 impl FromArg for Paints {
-    const EXPECTED: &'static str = "paints from 0 to 255, with spaces between them";
+    const EXPECTED: &'static str = "PAINT ..., paints from 0 to 255";
 
     fn from_arg(text: &str, _: &Names) -> Result<Paints, String> {
         let mut paints = Paints(Vec::new());

@@ -484,7 +484,8 @@ impl Nat {
         if self.changes.is_some() {
             self.note_change(id, view.protocol, [before, track], renews);
         }
-        let lives_on = before == track && self.extend(now_ns, view, (id, side), idle);
+        let expires_ns = self.sessions.flow(id).map_or(0, |flow| flow.expires_ns);
+        let lives_on = before == track && self.extend(now_ns, view, (id, side), expires_ns, idle);
         if !lives_on && renews {
             self.sessions.set_expiry(id, now_ns.saturating_add(idle));
         }

@@ -111,12 +111,14 @@ pub(super) fn translate(
 ) -> usize {
     let Decided { ahead, outcomes } = decided;
     let most = 2 * batch.len() + 8;
-    if reader.read().is_due(now_ns) {
-        reader.lock().write().reap(now_ns, most);
-    }
     outcomes.clear();
     {
-        let nat = reader.read();
+        let mut nat = reader.read();
+        if nat.is_due(now_ns) {
+            drop(nat);
+            reader.lock().write().reap(now_ns, most);
+            nat = reader.read();
+        }
         nat.look_ahead(batch.iter().map(|packet| &packet[..]), leaves, ahead);
         let mut put_off = PutOff::default();
         outcomes.extend(batch.iter_mut().zip(&*ahead).map(|(packet, ahead)| match leaves {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements that rewrite flows: network address and port translation.
 //!
-//! [`core`] is the rewriter of all classes. A class adds the form of its packets and the lifetime of its mappings. [`mappings`]
-//! keeps them in a flow table. [`spec`] makes new ones, and [`kind`] applies one to a packet. [`pool`] finds free ports and
-//! addresses. [`listing`] prints mappings.
+//! [`core`] is the rewriter of all classes. A class adds the form of its packets and the lifetime of its mappings. Their flow table
+//! is in [`mappings`]. They are made by [`spec`] and applied to packets by [`kind`]. Free ports and addresses come from [`pool`]. Handlers print
+//! them by [`listing`].
 
 mod core;
 mod ftp_port_mapper;

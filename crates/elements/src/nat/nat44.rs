@@ -103,7 +103,7 @@ use statesync::Table as _;
 use sync::lock::How;
 use sync::read_mostly::{ReadMostly, Reader, WriteGuard};
 
-use crate::tools::{Runs, place};
+use crate::tools::{Paints, Runs, place};
 
 mod views;
 pub(super) mod watched;
@@ -222,18 +222,6 @@ fn sound(reading: nat::Reading) -> Result<Arc<Policy>, String> {
     reading.policy.map(Arc::new).ok_or_else(shown)
 }
 
-/// `PAINT ...`
-struct Paints(Vec<u8>);
-
-impl FromArg for Paints {
-    const EXPECTED: &'static str = "PAINT ..., paints from 0 to 255";
-
-    fn from_arg(text: &str, _: &Names) -> Result<Paints, String> {
-        let all = text.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>();
-        all.map(Paints).map_err(|_| String::new())
-    }
-}
-
 /// `PORT[-PORT] ...`
 struct PortRanges(Vec<(u16, u16)>);
 
@@ -340,11 +328,13 @@ impl Translator {
         outcomes.clear();
         // More than new sessions can make.
         let most = 2 * batch.len() + 8;
-        if reader.read().is_due(now) {
-            reader.lock().write().reap(now, most);
-        }
         {
-            let nat = reader.read();
+            let mut nat = reader.read();
+            if nat.is_due(now) {
+                drop(nat);
+                reader.lock().write().reap(now, most);
+                nat = reader.read();
+            }
             let packets = batch.iter().map(|packet| packet.network().unwrap_or_default());
             nat.look_ahead(packets, port > 0, ahead);
             let mut put_off = PutOff::default();

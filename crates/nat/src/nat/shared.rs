@@ -102,15 +102,21 @@ impl Nat {
     /// Renews a session by a packet of a side, if that needs no exclusive reference. Returns whether it lives for its idle time from now on. One that
     /// the peer owns does not: its first packet makes it this translator's.
     #[inline]
-    pub(super) fn extend(&self, now_ns: u64, view: &View, (id, side): (FlowId, usize), idle: u64) -> bool {
+    pub(super) fn extend(
+        &self,
+        now_ns: u64,
+        view: &View,
+        (id, side): (FlowId, usize),
+        expires_ns: u64,
+        idle: u64,
+    ) -> bool {
         if !Track::renews(view.protocol, side) {
             return true;
         }
         let least = now_ns.saturating_add(idle);
         let most = least.saturating_add(slack(idle));
-        // One that would live longer has had another timeout.
-        let is_usual = self.sessions.flow(id).is_some_and(|flow| flow.expires_ns <= most);
-        is_usual && self.sessions.renew(id, least, most)
+        // One that would live longer has had another timeout, or is the peer's.
+        expires_ns <= most && self.sessions.renew(id, least, most)
     }
 
     /// A packet of a session, from a side.
@@ -132,7 +138,7 @@ impl Nat {
             && !put_off.has(id)
             && after(view, value.track, side) == value.track;
         let idle = value.track.timeout(view.protocol, &self.policy.timeouts);
-        if !(stays && self.extend(now_ns, view, (id, side), idle)) {
+        if !(stays && self.extend(now_ns, view, (id, side), expires_ns, idle)) {
             put_off.insert(id);
             return None;
         }
