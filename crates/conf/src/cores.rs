@@ -24,6 +24,9 @@ pub fn planned(threads: Option<&str>) -> Result<(usize, Vec<usize>), String> {
     match threads.map(|text| (text, text.parse::<usize>())) {
         None => Ok((allowed.len().max(1), allowed)),
         Some((_, Ok(n))) if (1..=MOST_WORKERS).contains(&n) => {
+            if n > allowed.len() {
+                errln!("junctor: a plan for {n} workers, on a machine with {} cores", allowed.len());
+            }
             Ok((n, if n == 1 || n > allowed.len() { Vec::new() } else { allowed }))
         }
         Some((text, _)) => parse(text),

@@ -6,6 +6,7 @@ pub mod present;
 pub mod wireguard;
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 use element::interfaces;
 use elements::compound::arguments::{interface_mtu, is_interface_name};
@@ -14,6 +15,7 @@ use elements::compound::nat::{Source, Translation};
 use elements::compound::router::{AddHop, Address, Interface, Router, repeated};
 use elements::compound::sync::Peer;
 use elements::compound::{ipv4, ipv6};
+use wire::{Prefix4, Prefix6};
 
 /// Names of interfaces must be ones that a configuration can hold unquoted.
 fn names(interfaces: &[String]) -> Result<(), String> {
@@ -101,6 +103,8 @@ pub struct Kernel {
     pub balance: Option<String>,
     /// The other router that has the same sessions, as `ADDRESS=KEYFILE`.
     pub sync: Option<String>,
+    /// Whether interfaces may share a subnet.
+    pub may_overlap: bool,
 }
 
 /// The text of a router; interfaces as `eth0=10.0.0.1/24`.
@@ -139,6 +143,9 @@ pub fn described(
     let ports: Vec<&Interface> = router.interfaces.iter().collect();
     if let Some((n, wrong)) = repeated(&ports, |i| router.table_of(i)).first() {
         return Err(format!("'{}': {wrong}", interfaces[*n]));
+    }
+    if let Some(wrong) = overlapping(&router).filter(|_| !kernel.may_overlap) {
+        return Err(wrong);
     }
     (router.host, router.netns, router.feed) = (kernel.answers, kernel.netns, kernel.feed);
     router.bfd = (!kernel.bfd.is_empty())
@@ -191,6 +198,41 @@ pub fn described(
         router.sync = Some(Peer::new(&router, peer, key).map_err(|why| format!("--sync {text}: {why}"))?);
     }
     Ok(router)
+}
+
+/// Says which two interfaces of a routing table are in one subnet, if any: packets to it could go to one of them only. Addresses of a host alone
+/// (/32, /128) have no subnet.
+fn overlapping(router: &Router) -> Option<String> {
+    let subnets = router.interfaces.iter().enumerate().flat_map(|(n, interface)| {
+        let four = interface.four.iter().filter(|(_, net)| net.len() < 32);
+        let six = interface.six.iter().filter(|(_, net)| net.len() < 128);
+        let four = four.map(|(address, net)| (IpAddr::V4(*address), net.len()));
+        let six = six.map(|(address, net)| (IpAddr::V6(*address), net.len()));
+        four.chain(six).map(move |(address, len)| (n, address, len))
+    });
+    let subnets: Vec<(usize, IpAddr, u8)> = subnets.collect();
+    let names = |n: usize| &router.interfaces[n].name;
+    subnets.iter().enumerate().find_map(|(at, &(n, address, len))| {
+        let meets = |&&(m, other, other_len): &&(usize, IpAddr, u8)| {
+            m != n && router.table_of(m) == router.table_of(n) && same_subnet(address, other, len.min(other_len))
+        };
+        let &(m, other, other_len) = subnets[..at].iter().find(meets)?;
+        Some(format!(
+            "{}={other}/{other_len} and {}={address}/{len} are in one subnet, and its hosts are behind one of them only; give each interface a \
+             subnet of its own, join them by 'junctor init bridge', or write it all the same with --force",
+            names(m),
+            names(n)
+        ))
+    })
+}
+
+/// Whether the first `len` bits of two addresses are the same.
+fn same_subnet(a: IpAddr, b: IpAddr, len: u8) -> bool {
+    match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => Prefix4::new(a, len).is_some_and(|net| net.contains(b)),
+        (IpAddr::V6(a), IpAddr::V6(b)) => Prefix6::new(a, len).is_some_and(|net| net.contains(b)),
+        _ => false,
+    }
 }
 
 /// Adds a route whose next hop may name the interface behind it, as `fe80::9%eth0` (RFC 4007, 11).
@@ -319,6 +361,30 @@ mod tests {
         if let Err(errors) = engine::check(&graph, &elements::registry()) {
             panic!("{}\n{text}", lang::render(&errors, &parsed.sources, false));
         }
+    }
+
+    #[test]
+    fn interfaces_in_one_subnet_are_refused() {
+        let of = |a: &str, b: &str, vrfs: &[&str], may_overlap| {
+            let vrfs = vrfs.iter().map(|vrf| (*vrf).to_owned()).collect();
+            let kernel = Kernel { vrfs, may_overlap, ..Kernel::default() };
+            router(&[a.to_owned(), b.to_owned()], &[], &[], kernel).map(|_| ())
+        };
+        for (a, b) in [
+            ("eth0=10.0.0.1/24", "eth1=10.0.0.2/24"),
+            ("eth0=10.0.0.1/24", "eth1=10.0.0.200/25"),
+            ("eth0=10.1.0.1/16", "eth1=192.0.2.1/24,10.0.0.1/8"),
+            ("eth0=2001:db8::1/64", "eth1=2001:db8::2/64"),
+            ("eth0=10.0.0.1/24,2001:db8::1/32", "eth1=10.0.1.1/24,2001:db8:1::2/64"),
+        ] {
+            let why = of(a, b, &[], false).expect_err("they meet");
+            assert!(why.contains("are in one subnet") && why.contains("--force"), "{why}");
+            assert_eq!(of(a, b, &[], true), Ok(()));
+            assert_eq!(of(a, b, &["red=eth0"], false), Ok(()), "tables of their own");
+        }
+        assert_eq!(of("eth0=10.0.0.1/24", "eth1=10.0.1.1/24", &[], false), Ok(()));
+        assert_eq!(of("eth0=10.0.0.1/24", "eth1=10.0.0.9/32", &[], false), Ok(()));
+        assert_eq!(of("eth0=10.0.0.1/24,10.0.0.2/24", "eth1=10.0.1.1/24", &[], false), Ok(()));
     }
 
     #[test]

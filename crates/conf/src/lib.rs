@@ -18,4 +18,4 @@ pub mod init;
 pub mod place;
 mod source;
 
-pub use source::{Form, Loaded, Origin, Source, present, registry, without_secrets};
+pub use source::{Form, Loaded, NOTHING, Origin, Source, present, registry, without_secrets};

@@ -39,6 +39,9 @@ pub struct Loaded {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// Why an empty configuration is not run.
+pub const NOTHING: &str = "the configuration has no elements, so there is nothing to run";
+
 /// How diagnostics are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -108,6 +111,15 @@ impl Loaded {
     /// The text of all files that were read.
     pub fn text(&self) -> String {
         (0..self.sources.len() as u32).map(|file| self.sources.text(file)).collect()
+    }
+
+    /// Says that there is nothing to run, if so. A file that declares compound classes for others to use may have no elements of its own.
+    pub fn nothing(&self) -> Option<Diagnostic> {
+        let empty = self.graph.as_ref().is_some_and(|graph| graph.elements.is_empty());
+        (empty && !self.text().contains("elementclass")).then(|| {
+            Diagnostic::error("E0109", NOTHING)
+                .help("'junctor init' writes configurations; 'junctor elements' lists element classes")
+        })
     }
 
     /// Writes diagnostics; without warnings if `warnings` is false. JSON goes to standard output, all else to

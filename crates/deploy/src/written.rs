@@ -36,6 +36,8 @@ pub struct Wanted {
     pub directory: PathBuf,
     /// The name of the deployment and of the namespace; that of the directory where there is none.
     pub name: Option<String>,
+    /// Whether interfaces may share a subnet.
+    pub force: bool,
 }
 
 /// A deployment that was written.
@@ -73,6 +75,7 @@ impl Wanted {
             mpls: self.mpls,
             ipsec: self.ipsec,
             vrfs: self.vrfs.clone(),
+            may_overlap: self.force,
             ..Kernel::default()
         };
         let router = init::described(&self.interfaces, &[], &[], kernel).map_err(Error::Wrong)?;
@@ -305,6 +308,7 @@ mod tests {
             vrfs: vec!["red:77=none1".into()],
             directory: directory.to_owned(),
             name: None,
+            force: false,
         }
     }
 

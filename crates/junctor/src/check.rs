@@ -53,6 +53,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err(why) => return outcome::usage(why),
     };
     let mut diagnostics = loaded.diagnostics.clone();
+    diagnostics.extend(loaded.nothing());
     let registry = conf::registry(args.no_fuse);
     let checked = loaded.graph.as_ref().map(|graph| engine::check(graph, &registry));
     match &checked {

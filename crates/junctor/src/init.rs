@@ -27,6 +27,23 @@ use crate::outcome;
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
+    /// Write it even if an interface is not here, or two are in one subnet.
+    #[arg(long, global = true)]
+    force: bool,
+}
+
+impl What {
+    /// The interfaces that it is for.
+    fn interfaces(&self) -> &[String] {
+        match self {
+            What::Router { interfaces, .. }
+            | What::Nat { interfaces, .. }
+            | What::Bridge { interfaces }
+            | What::Reflector { interfaces } => interfaces,
+            What::Ipsec(gateway) => &gateway.interfaces,
+            What::WireGuard(_) => &[],
+        }
+    }
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -140,6 +157,10 @@ A file of statements can be changed while the router runs: see 'junctor init rou
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
+    let here = if args.force { Ok(()) } else { init::present::all_here(args.what.interfaces()) };
+    if let Err(why) = here {
+        return outcome::usage(why);
+    }
     let text = match &args.what {
         What::Router {
             interfaces,
@@ -176,6 +197,7 @@ pub(crate) fn main(args: &Args) -> u8 {
                         outside: outside.clone(),
                         balance: balance.clone(),
                         sync: sync.clone(),
+                        may_overlap: args.force,
                     };
                     init::present::with_addresses(interfaces)
                         .and_then(|interfaces| init::router(&interfaces, default, route, kernel))
@@ -189,12 +211,16 @@ pub(crate) fn main(args: &Args) -> u8 {
                 firewall: firewall.clone(),
                 nat: Some(Source::Statements(statement.clone())),
                 outside: outside.clone(),
+                may_overlap: args.force,
                 ..init::Kernel::default()
             };
             init::present::with_addresses(interfaces)
                 .and_then(|interfaces| init::router(&interfaces, default, route, kernel))
         }
-        What::Ipsec(args) => init::ipsec::gateway(&args.into()),
+        What::Ipsec(gateway) => {
+            let gateway = init::ipsec::Gateway { may_overlap: args.force, ..gateway.into() };
+            init::ipsec::gateway(&gateway)
+        }
         What::WireGuard(args) => init::wireguard::device(&args.into()),
         What::Bridge { interfaces } => init::bridge(interfaces),
         What::Reflector { interfaces } => init::reflector(interfaces),
@@ -237,7 +263,17 @@ struct Gateway {
 impl From<&Gateway> for init::ipsec::Gateway {
     fn from(args: &Gateway) -> init::ipsec::Gateway {
         let Gateway { interfaces, peer, remote, local, default, keys, host, netns } = args.clone();
-        init::ipsec::Gateway { interfaces, peer, remote, local, default, keys, host, netns }
+        init::ipsec::Gateway {
+            interfaces,
+            peer,
+            remote,
+            local,
+            default,
+            keys,
+            host,
+            netns,
+            may_overlap: false,
+        }
     }
 }
 

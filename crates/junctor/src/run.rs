@@ -274,7 +274,7 @@ fn executed<E: FnOnce() -> u8>(
     }
     let mut beside = exit::SUCCESS;
     if !args.answers.quit && ready.is_empty {
-        warn_of_nothing(args, form);
+        warn_of_nothing(args);
     } else if !args.answers.quit {
         beside = run(args, form, &mut ready, begin)?;
     }
@@ -331,6 +331,10 @@ fn build(args: &Args, form: Form) -> Result<Ready, u8> {
         print: None,
         placer: Some(reconfigure::placer()),
     };
+    // A control socket alone is something: a configuration may come by it.
+    if graph.elements.is_empty() && form != Form::Click {
+        return Err(unusable(form, format!("{}; 'junctor init' writes one", conf::NOTHING)));
+    }
     let graph = Arc::new(graph);
     let built = Router::build_shared(&graph, &conf::registry(args.workers.no_fuse), options);
     let mut router = built.map_err(|errors| {
@@ -413,13 +417,13 @@ fn warn(args: &Args, message: &str) {
     }
 }
 
-/// Says that there is nothing to run, in Click's words where it is called so.
-fn warn_of_nothing(args: &Args, form: Form) {
-    const NOTHING: &str = "configuration has no elements, exiting";
-    match (form, &args.source.expression) {
-        (Form::Click, _) if args.answers.no_warnings => {}
-        (Form::Click, Some(_)) => errln!("warning: config: {NOTHING}"),
-        (Form::Click, None) => errln!("warning: {}: {NOTHING}", args.source.path().unwrap_or("<stdin>")),
-        _ => warn(args, NOTHING),
+/// Says that there is nothing to run, in Click's words: otherwise that is an error.
+fn warn_of_nothing(args: &Args) {
+    if !args.answers.no_warnings {
+        let name = match &args.source.expression {
+            Some(_) => "config",
+            None => args.source.path().unwrap_or("<stdin>"),
+        };
+        errln!("warning: {name}: configuration has no elements, exiting");
     }
 }

@@ -16,14 +16,15 @@ use crate::{exit, outcome};
   junctor top                      keys: Tab or 1-6 pages, s and r sort, / filters, p holds, ? helps, q ends
   junctor top --pid 4711 --interval 500ms
   junctor top --once               one look, as text
-  junctor top --once --json        one look, see docs/json.md
+  junctor top --json               a look each second, a line of JSON each; see docs/json.md
+  junctor top --once --json        one look
   junctor top --channel load       by a channel of statistics of the deployment that started this program")]
 pub(crate) struct Args {
     /// Look once, print it, and end.
     #[arg(long)]
     once: bool,
-    /// Print JSON.
-    #[arg(long, requires = "once")]
+    /// Print JSON: a line for each look, until the router ends.
+    #[arg(long)]
     json: bool,
     /// Time between two looks; rates are those of this time.
     #[arg(long, value_name = "TIME", default_value = "1s")]
@@ -52,15 +53,26 @@ impl TryFrom<&Args> for Settings {
     }
 }
 
+/// Prints a line for each look.
+fn stream(settings: &Settings) -> Result<u8, Failure> {
+    let mut status = exit::SUCCESS;
+    top::stream(settings, |look| {
+        status = outcome::print_or_fail(format!("{look}\n").as_bytes());
+        status == exit::SUCCESS
+    })?;
+    Ok(status)
+}
+
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let settings = match Settings::try_from(args) {
         Ok(settings) => settings,
         Err(why) => return outcome::usage(why),
     };
-    let shown = match args.once {
-        true => top::once(&settings, args.json).map(|text| outcome::print_or_fail(text.as_bytes())),
-        false => top::live(&settings).map(|()| exit::SUCCESS),
+    let shown = match (args.once, args.json) {
+        (true, json) => top::once(&settings, json).map(|text| outcome::print_or_fail(text.as_bytes())),
+        (false, true) => stream(&settings),
+        (false, false) => top::live(&settings).map(|()| exit::SUCCESS),
     };
     shown.unwrap_or_else(|why| match why {
         Failure::NoTerminal => outcome::usage(why),

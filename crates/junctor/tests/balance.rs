@@ -475,7 +475,7 @@ fn written_routers_of_every_kind_are_sound() {
     std::fs::write(path("six"), six).unwrap();
     std::fs::write(path("both"), format!("{four}{six}")).unwrap();
     let init = |interfaces: &[&str], more: &[&str]| {
-        let command = [&["init", "router"], interfaces, more].concat();
+        let command = [&["init", "router", "--force"], interfaces, more].concat();
         Command::new(JUNCTOR).args(&command).output().unwrap()
     };
     let sound = |interfaces: &[&str], more: &[&str]| {

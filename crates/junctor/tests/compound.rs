@@ -82,7 +82,7 @@ fn interfaces6() -> [Interface6; 2] {
 
 /// What `junctor init router` writes.
 fn written(args: &[&str]) -> String {
-    let args = [&["init", "router"], args].concat();
+    let args = [&["init", "router", "--force"], args].concat();
     let output = Command::new(env!("CARGO_BIN_EXE_junctor")).args(args).output().expect("junctor");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")

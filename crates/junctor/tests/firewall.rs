@@ -441,7 +441,8 @@ fn routers_of_every_kind_have_a_sound_text() {
     let host = ["--host", "--netns", "ctl", "--feed", "routes"];
     for interfaces in [four, six, both, [both[0], four[1]], [four[0], six[1]]] {
         for more in [&[][..], &host, &["--bfd"], &[&host[..], &["--bfd"]].concat()] {
-            let command = [&["init", "router"], &interfaces[..], more, &["--firewall", &rules]].concat();
+            let command =
+                [&["init", "router", "--force"], &interfaces[..], more, &["--firewall", &rules]].concat();
             let made = Command::new(JUNCTOR).args(&command).output().unwrap();
             assert!(made.status.success(), "{command:?}: {made:?}");
             std::fs::write(path("r.click"), made.stdout).unwrap();
@@ -450,7 +451,7 @@ fn routers_of_every_kind_have_a_sound_text() {
         }
     }
     for other in ["--mpls", "--ipsec"] {
-        let command = [&["init", "router"], &four[..], &["--firewall", "rules", other]].concat();
+        let command = [&["init", "router", "--force"], &four[..], &["--firewall", "rules", other]].concat();
         assert_eq!(Command::new(JUNCTOR).args(&command).output().unwrap().status.code(), Some(2));
     }
 }

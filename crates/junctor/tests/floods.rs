@@ -207,7 +207,7 @@ impl Trial {
 
 /// The router that `junctor init` writes, after `edits`.
 fn router4(edits: &[(&str, &str)]) -> String {
-    let args = ["init", "router", "m0=10.1.0.1/16", "m1=10.2.0.1/16"];
+    let args = ["init", "router", "--force", "m0=10.1.0.1/16", "m1=10.2.0.1/16"];
     let written = Command::new(env!("CARGO_BIN_EXE_junctor")).args(args).output().expect("junctor");
     let text = String::from_utf8(written.stdout).expect("text");
     edits.iter().fold(text, |text, (old, new)| {

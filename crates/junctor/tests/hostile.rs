@@ -97,7 +97,7 @@ fn routers_account_for_every_hostile_packet() {
     check("forwarding path", PATH, &plain, 32);
     check("forwarding path", PATH, &plain, 1);
 
-    let args = ["init", "router", "m0=10.0.0.1/24", "m1=10.0.1.1/24", "--default", "10.0.0.254"];
+    let args = ["init", "router", "--force", "m0=10.0.0.1/24", "m1=10.0.1.1/24", "--default", "10.0.0.254"];
     let written = Command::new(env!("CARGO_BIN_EXE_junctor")).args(args).output().expect("junctor");
     let written = String::from_utf8(written.stdout).expect("text");
     check("junctor init router", &written, &plain, 32);

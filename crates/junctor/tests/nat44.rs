@@ -367,7 +367,7 @@ fn routers_of_every_kind_have_a_sound_text() {
     for interfaces in [four, both, [both[0], four[1]], [four[0], both[1]]] {
         for more in [&[][..], &host, &["--bfd"], &wall, &[&host[..], &["--bfd"], &wall].concat()] {
             let nat = ["--nat", &nat, "--outside", "d0"];
-            let command = [&["init", "router"], &interfaces[..], more, &nat].concat();
+            let command = [&["init", "router", "--force"], &interfaces[..], more, &nat].concat();
             let made = Command::new(JUNCTOR).args(&command).output().unwrap();
             assert!(made.status.success(), "{command:?}: {made:?}");
             assert!(String::from_utf8_lossy(&made.stdout).contains("192.0.2.8/30 "), "{made:?}");
@@ -383,7 +383,7 @@ fn routers_of_every_kind_have_a_sound_text() {
         let six = path("six");
         for more in [&[][..], &host, &["--bfd"], &wall6, &[&host[..], &["--bfd"], &wall6].concat()] {
             let nat = ["--nat", &six, "--outside", "d0"];
-            let command = [&["init", "router"], &both[..], more, &nat].concat();
+            let command = [&["init", "router", "--force"], &both[..], more, &nat].concat();
             let made = Command::new(JUNCTOR).args(&command).output().unwrap();
             assert!(made.status.success(), "{command:?}: {made:?}");
             std::fs::write(path("r.click"), made.stdout).unwrap();
@@ -403,15 +403,24 @@ fn routers_of_every_kind_have_a_sound_text() {
         let text = format!("translate 10.0.1.0/24,fd00:1::/64 to 192.0.2.1\nprefix {prefix}");
         std::fs::write(path("six"), text).unwrap();
         let nat = ["--nat", &path("six"), "--outside", "d0"];
-        let refused =
-            Command::new(JUNCTOR).args(["init", "router"]).args(interfaces).args(nat).output().unwrap();
+        let refused = Command::new(JUNCTOR)
+            .args(["init", "router", "--force"])
+            .args(interfaces)
+            .args(nat)
+            .output()
+            .unwrap();
         let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(refused.status.code() == Some(2) && stderr.contains(said), "{refused:?}");
     }
     for more in [&[][..], &host, &wall] {
         let nat = ["--nat", &nat, "--outside", "d0", "--outside", "d1"];
-        let made =
-            Command::new(JUNCTOR).args(["init", "router"]).args(four).args(more).args(nat).output().unwrap();
+        let made = Command::new(JUNCTOR)
+            .args(["init", "router", "--force"])
+            .args(four)
+            .args(more)
+            .args(nat)
+            .output()
+            .unwrap();
         std::fs::write(path("r.click"), made.stdout).unwrap();
         let checked = Command::new(JUNCTOR).args(["check", &path("r.click")]).output().unwrap();
         assert!(checked.status.success() && checked.stderr.is_empty(), "{more:?}: {checked:?}");
@@ -423,7 +432,7 @@ fn routers_of_every_kind_have_a_sound_text() {
         (&[], "needs an outside"),
         (&["--default", "192.0.2.9"], "192.0.2.9 is another router's address"),
     ] {
-        let command = [&["init", "router"], &four[..], &["--nat", &nat], more].concat();
+        let command = [&["init", "router", "--force"], &four[..], &["--nat", &nat], more].concat();
         let refused = Command::new(JUNCTOR).args(&command).output().unwrap();
         assert!(
             refused.status.code() == Some(2) && String::from_utf8_lossy(&refused.stderr).contains(said),
@@ -445,7 +454,8 @@ fn gateways_stand_in_one_text() {
         (&["--host"], "RESERVED 32768-60999"),
         (&["--outside", "d1"], "STATEMENT \"translate 10.0.2.0/24,192.0.2.0/24 to 10.0.1.1\", "),
     ] {
-        let command = [&["init", "nat", "--default", "192.0.2.254"], &interfaces[..], more].concat();
+        let command =
+            [&["init", "nat", "--force", "--default", "192.0.2.254"], &interfaces[..], more].concat();
         let made = Command::new(JUNCTOR).args(&command).output().unwrap();
         let text = String::from_utf8(made.stdout).unwrap();
         assert!(text.contains(said), "{command:?}: {text}");
@@ -487,8 +497,15 @@ fn gateways_stand_in_one_text() {
     assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}");
     // Statements with odd characters, and addresses of one network.
     let odd = "forward tcp 80 to 10.0.1.20 # Bob's $HOME, see http://x (1)";
-    let command =
-        ["init", "nat", "d0=192.0.2.1/24", "d1=10.0.1.1/24,10.0.1.2/24", "--default", "192.0.2.254"];
+    let command = [
+        "init",
+        "nat",
+        "--force",
+        "d0=192.0.2.1/24",
+        "d1=10.0.1.1/24,10.0.1.2/24",
+        "--default",
+        "192.0.2.254",
+    ];
     for more in [&[][..], &["--statement", "translate 10.0.1.0/24 to 192.0.2.1", "--statement", odd]] {
         let made = Command::new(JUNCTOR).args(command).args(more).output().unwrap();
         assert!(made.status.success(), "{made:?}");
@@ -498,7 +515,8 @@ fn gateways_stand_in_one_text() {
     }
     for addresses in ["10.0.1.1/24,10.0.1.2/24", "2001:db8::1/64,2001:db8::2/64"] {
         let interfaces = ["d0=192.0.2.1/24,2001:db8:9::1/64".to_owned(), format!("d1={addresses}")];
-        let made = Command::new(JUNCTOR).args(["init", "router"]).args(&interfaces).output().unwrap();
+        let made =
+            Command::new(JUNCTOR).args(["init", "router", "--force"]).args(&interfaces).output().unwrap();
         std::fs::write(&path, made.stdout).unwrap();
         let checked = Command::new(JUNCTOR).args(["check", &path]).output().unwrap();
         assert!(checked.status.success() && checked.stderr.is_empty(), "{interfaces:?}: {checked:?}");
@@ -517,7 +535,11 @@ fn gateways_stand_in_one_text() {
             "no blocks can be given",
         ),
     ] {
-        let made = Command::new(JUNCTOR).args(["init", "nat", "d1=10.0.1.1/24"]).args(more).output().unwrap();
+        let made = Command::new(JUNCTOR)
+            .args(["init", "nat", "--force", "d1=10.0.1.1/24"])
+            .args(more)
+            .output()
+            .unwrap();
         assert!(
             made.status.code() == Some(2) && String::from_utf8_lossy(&made.stderr).contains(said),
             "{made:?}"

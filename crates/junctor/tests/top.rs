@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What routers publish, as `junctor top` and a reader of the segment see it, compared with what their handlers say.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -378,10 +379,29 @@ fn what_cannot_be_read_is_said() {
     std::fs::remove_file(&path).unwrap();
     check("no router publishes statistics");
     drop(listener);
-    for args in
-        [&["top", "--interval", "soon"][..], &["top", "--json"], &["run", "--stats", "often", "x.click"]]
-    {
+    for args in [&["top", "--interval", "soon"][..], &["run", "--stats", "often", "x.click"]] {
         let output = junctor(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
     }
+}
+
+/// `top --json` prints one line after the other, until the router ends.
+#[test]
+fn looks_come_as_lines_of_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let router = Running::start(&dir.path().join("s"), TEXT, &[]);
+    let mut top = Command::new(env!("CARGO_BIN_EXE_junctor"))
+        .args(["top", "--json", "--interval", "50ms", "--filter", "check", "--socket", router.socket()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("junctor top");
+    let mut lines = BufReader::new(top.stdout.take().unwrap()).lines();
+    for _ in 0..3 {
+        let look: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(look["router"]["pid"], router.0.id());
+        assert_eq!(look["elements"].as_array().unwrap().len(), 1, "{look}");
+    }
+    drop(router);
+    assert!(lines.all(|line| line.is_ok()));
+    assert!(top.wait().unwrap().success());
 }

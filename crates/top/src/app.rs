@@ -77,9 +77,12 @@ pub(super) struct App {
 
 impl App {
     pub(super) fn new(filter: &str) -> App {
+        let mut sorted = [(None, false); Page::ALL.len()];
+        // The busiest elements come first.
+        sorted[0].0 = Some(sheet::BUSY);
         App {
             page: Page::Elements,
-            sorted: [(None, false); Page::ALL.len()],
+            sorted,
             filter: filter.to_owned(),
             is_typing: false,
             helps: false,
@@ -242,6 +245,15 @@ pub(super) mod tests {
     fn rows_are_sorted_and_filtered() {
         let mut app = App::new("");
         app.take(example());
+        let busiest = |app: &App| {
+            app.look().unwrap().elements.iter().map(|e| e.busy.unwrap_or(-1.0)).fold(-1.0, f64::max)
+        };
+        let first = app.sheets()[0].rows[0][sheet::BUSY].key.clone();
+        assert_eq!(
+            (app.sheets()[0].columns[sheet::BUSY].title, first),
+            ("busy", sheet::SortKey::Number(busiest(&app)))
+        );
+        app.sorted[0].0 = None;
         assert_eq!(names(&app), ["src", "q", "rt", "in"]);
         press(&mut app, &[KeyCode::Char('s')]);
         assert_eq!(names(&app), ["in", "q", "rt", "src"]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A running router at a glance, from its statistics segment or its channel of statistics: the router is not asked anything.
 //!
-//! [`once`] prints one look, and [`live`] shows the router on a terminal.
+//! [`once`] prints one look, [`stream`] gives one after the other, and [`live`] shows the router on a terminal.
 //!
 //! * `watch` reads the segment, or a `channel`.
 //! * `look` makes two readings into rates, and `sheet` makes these into tables. `plain` prints them.
@@ -22,6 +22,7 @@ mod watch;
 
 use client::Which;
 use look::Look;
+use serde_json::Value;
 use watch::{Gone, Watch};
 
 pub use terminal::live;
@@ -70,6 +71,39 @@ fn open(router: &Which) -> Result<Watch, Failure> {
     // It was there; nothing is asked of it.
     drop(stream);
     Ok(Watch::file(&stats::path_of(&socket)).map_err(Gone::from)?)
+}
+
+/// One look after the other as JSON, until `take` returns false or the router has ended.
+///
+/// With [`Settings::wait`] it goes on with the next router.
+///
+/// # Errors
+/// There is no such router, or what it publishes cannot be read.
+pub fn stream(settings: &Settings, mut take: impl FnMut(Value) -> bool) -> Result<(), Failure> {
+    loop {
+        match stream_of_one(settings, &mut take) {
+            Err(Failure::Router(_) | Failure::Gone(Gone::Ended)) if settings.wait => {
+                std::thread::sleep(settings.interval);
+            }
+            Err(Failure::Gone(Gone::Ended)) => return Ok(()),
+            done => return done,
+        }
+    }
+}
+
+fn stream_of_one(settings: &Settings, take: &mut impl FnMut(Value) -> bool) -> Result<(), Failure> {
+    let mut watch = open(&settings.router)?;
+    let mut before = watch.read()?;
+    loop {
+        std::thread::sleep(settings.interval);
+        let now = watch.read_after(before.number)?;
+        let mut look = Look::new(&watch.router(), &before, &now);
+        look.retain(&settings.filter);
+        if !take(look.json()) {
+            return Ok(());
+        }
+        before = now;
+    }
 }
 
 /// One look, as text or JSON.

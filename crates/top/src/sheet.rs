@@ -37,6 +37,9 @@ pub(super) struct Sheet {
     pub(super) rows: Vec<Vec<Cell>>,
 }
 
+/// The column of [`elements`] that has each one's share of a core.
+pub(super) const BUSY: usize = 5;
+
 /// A number in at most six characters: `0`, `12.3`, `999`, `1.23k`, `45.6M`.
 pub(super) fn short(value: f64) -> String {
     const UNITS: [&str; 6] = ["", "k", "M", "G", "T", "P"];

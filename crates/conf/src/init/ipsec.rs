@@ -35,6 +35,8 @@ pub struct Gateway {
     pub host: bool,
     /// The network namespace in which it does.
     pub netns: Option<String>,
+    /// Whether interfaces may share a subnet.
+    pub may_overlap: bool,
 }
 
 /// One direction of the tunnel.
@@ -66,7 +68,12 @@ impl Way {
 /// # Errors
 /// What is wrong with the arguments, and how to fix it.
 pub fn gateway(args: &Gateway) -> Result<String, String> {
-    let kernel = Kernel { answers: args.host, netns: args.netns.clone(), ..Kernel::default() };
+    let kernel = Kernel {
+        answers: args.host,
+        netns: args.netns.clone(),
+        may_overlap: args.may_overlap,
+        ..Kernel::default()
+    };
     let mut router = described(&args.interfaces, &args.default, &[], kernel)?;
     let (here, at) = own_end(&router, args.peer)?;
     let locals = locals(&router, at, &args.local)?;
@@ -229,6 +236,7 @@ mod tests {
             local: Vec::new(),
             default: Vec::new(),
             host: false,
+            may_overlap: false,
             netns: None,
             keys: None,
         }

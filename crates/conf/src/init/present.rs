@@ -3,7 +3,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use elements::compound::arguments::is_interface_name;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::{if_nameindex, if_nametoindex};
+
+/// As many names of interfaces are listed.
+const MOST_NAMES: usize = 12;
 
 /// The same interfaces, each with addresses, as `eth0=10.0.0.1/24,2001:db8::1/64`. Those that are given stand; link-local ones are left out.
 ///
@@ -11,6 +16,31 @@ use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 /// An interface is not here, or has no address.
 pub fn with_addresses(interfaces: &[String]) -> Result<Vec<String>, String> {
     interfaces.iter().map(|text| if text.contains('=') { Ok(text.clone()) } else { of(text) }).collect()
+}
+
+/// Checks that all of these interfaces, as `eth0` or `eth0=10.0.0.1/24`, are here.
+///
+/// # Errors
+/// One is not.
+pub fn all_here(interfaces: &[String]) -> Result<(), String> {
+    let name = |text: &'_ String| text.split('=').next().unwrap_or_default().to_owned();
+    let missing = |name: &String| is_interface_name(name) && if_nametoindex(name.as_str()).is_err();
+    let Some(missing) = interfaces.iter().map(name).find(missing) else { return Ok(()) };
+    let mut here: Vec<String> = if_nameindex()
+        .map(|all| all.iter().map(|i| i.name().to_string_lossy().into_owned()).collect())
+        .unwrap_or_default();
+    here.retain(|name| name != "lo");
+    let more = here.len().saturating_sub(MOST_NAMES);
+    here.truncate(MOST_NAMES);
+    let here = match (here.is_empty(), more) {
+        (true, _) => "no other than lo".to_owned(),
+        (false, 0) => here.join(", "),
+        (false, more) => format!("{} and {more} more", here.join(", ")),
+    };
+    Err(format!(
+        "'{missing}' is no interface of this machine, which has {here}; --force writes the configuration for one that will come, or for \
+         another machine"
+    ))
 }
 
 fn of(name: &str) -> Result<String, String> {
@@ -42,6 +72,16 @@ fn text(of: &InterfaceAddress) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interface_that_is_missing_is_named_with_those_that_are_here() {
+        let of = |names: &[&str]| all_here(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&["lo", "lo=127.0.0.1/8"]), Ok(()));
+        let failed = of(&["lo", "none0=10.0.0.1/24"]).expect_err("it is not here");
+        assert!(failed.starts_with("'none0' is no interface of this machine, which has "), "{failed}");
+        // What is wrong with a name is another's to say.
+        assert_eq!(of(&["a b"]), Ok(()));
+    }
 
     #[test]
     fn what_is_given_stands_and_what_is_not_here_is_said() {

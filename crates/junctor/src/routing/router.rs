@@ -48,6 +48,9 @@ pub(crate) struct Args {
     /// The directory to write, which must not exist.
     #[arg(long, value_name = "PATH", default_value = "router")]
     directory: PathBuf,
+    /// Write it even if an interface is not here, or two are in one subnet.
+    #[arg(long)]
+    force: bool,
     /// The name of the deployment and of the namespace; default: that of the directory.
     #[arg(long)]
     name: Option<String>,
@@ -108,13 +111,15 @@ impl From<&Args> for Wanted {
             vrfs: args.vrf.clone(),
             directory: args.directory.clone(),
             name: args.name.clone(),
+            force: args.force,
         }
     }
 }
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let interfaces = match init::present::with_addresses(&args.interfaces) {
+    let here = if args.force { Ok(()) } else { init::present::all_here(&args.interfaces) };
+    let interfaces = match here.and_then(|()| init::present::with_addresses(&args.interfaces)) {
         Ok(interfaces) => interfaces,
         Err(why) => return outcome::usage(why),
     };
