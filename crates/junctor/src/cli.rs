@@ -89,9 +89,34 @@ enum Command {
     },
 }
 
+impl Command {
+    /// What it does, if it may take seconds before it prints anything.
+    fn silent(&self) -> Option<&'static str> {
+        match self {
+            Command::Apply(_) => Some("apply"),
+            Command::Check(_) => Some("check"),
+            Command::Combine(_) => Some("combine"),
+            Command::Doctor(_) => Some("doctor"),
+            Command::Down(_) => Some("down"),
+            Command::Fib(_) => Some("fib"),
+            Command::Firewall(args) => args.is_silent().then_some("firewall"),
+            Command::Nat(args) => args.is_silent().then_some("nat"),
+            Command::Parallelize(_) => Some("parallelize"),
+            Command::Plan(_) => Some("plan"),
+            Command::Profile(args) => args.is_silent().then_some("profile"),
+            Command::Restart(_) => Some("restart"),
+            Command::Routes(_) => Some("routes"),
+            Command::Sessions(_) => Some("sessions"),
+            _ => None,
+        }
+    }
+}
+
 /// Runs the command; returns the exit status.
 pub(crate) fn main() -> u8 {
-    match parsed().command {
+    let command = parsed().command;
+    let _busy = command.silent().map(report::busy::Busy::new);
+    match command {
         Command::Run(args) => run::main(*args),
         Command::Check(args) => check::main(&args),
         Command::Control(args) => routing::plane::main(&args),

@@ -29,6 +29,13 @@ pub(crate) struct Args {
     what: What,
 }
 
+impl Args {
+    /// Whether it prints nothing before it has finished.
+    pub(crate) fn is_silent(&self) -> bool {
+        !matches!(self.what, What::Log { .. })
+    }
+}
+
 #[derive(Clone, Debug, clap::Subcommand)]
 enum What {
     /// Say all that is wrong with a file.

@@ -28,6 +28,13 @@ pub(crate) struct Args {
     command: Command,
 }
 
+impl Args {
+    /// Whether it prints nothing before it has finished: a recording shows how far it has come.
+    pub(crate) fn is_silent(&self) -> bool {
+        !matches!(self.command, Command::Record(_))
+    }
+}
+
 #[derive(Clone, Debug, clap::Subcommand)]
 enum Command {
     Record(record::Args),

@@ -3,12 +3,13 @@
 //!
 //! * [`measure`] has the one form of measured values, for people and as JSON.
 //! * A [`Document`] has the prose, tables and plots of a report. [`page`], [`text`] and [`markdown`] render it.
-//! * [`progress`] shows how far long work has come.
+//! * [`progress`] shows how far long work has come, and [`busy`] that there is some.
 //! * [`say`] writes to standard output and standard error.
 //! * [`files`] writes a file whole or not at all.
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod busy;
 pub mod files;
 pub mod markdown;
 pub mod measure;

@@ -5,13 +5,17 @@
 use std::fmt::Arguments;
 use std::io::{self, Write as _};
 
+use crate::busy;
+
 /// Says a part of a line on standard error.
 pub fn error(words: Arguments<'_>) {
+    busy::make_room();
     let _ = std::io::stderr().write_fmt(words);
 }
 
 /// Says a part of a line on standard output.
 pub fn output(words: Arguments<'_>) {
+    busy::make_room();
     let _ = std::io::stdout().write_fmt(words);
 }
 
@@ -20,6 +24,7 @@ pub fn output(words: Arguments<'_>) {
 /// # Errors
 /// Standard output takes no more, or nobody reads it any more.
 pub fn print(bytes: &[u8]) -> io::Result<()> {
+    busy::make_room();
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush())
 }
