@@ -19,7 +19,7 @@ pub fn ask(script: impl AsRef<Path>, arguments: &[&OsStr]) -> Option<String> {
     let named = std::env::var("JUNCTOR_PYTHON");
     let pythons = named.as_deref().map_or(vec!["python3", "/usr/bin/python3"], |python| vec![python]);
     for python in pythons {
-        let output = Command::new(python).arg(script.as_ref()).args(arguments).output();
+        let output = Command::new(python).arg("-B").arg(script.as_ref()).args(arguments).output();
         let Ok(output) = output else { continue };
         match output.status.code() {
             Some(0) => return Some(String::from_utf8_lossy(&output.stdout).into_owned()),
