@@ -13,7 +13,16 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use crate::tidy::{files, read};
 
 /// What the book takes from `docs/`, in addition to its own pages.
-const ALSO: &[&str] = &["json.md", "stats-segment.md", "icc.md", "measurements", "images", "schema"];
+const ALSO: &[&str] = &[
+    "json.md",
+    "stats-segment.md",
+    "icc.md",
+    "metrics.md",
+    "openapi.json",
+    "measurements",
+    "images",
+    "schema",
+];
 /// Where the pages are that the program writes.
 const GENERATED: &str = "reference/";
 

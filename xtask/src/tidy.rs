@@ -86,6 +86,13 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("firewall", &["alg", "lang", "rulefile", "statesync", "tables", "wire"]),
     ("nat", &["alg", "lang", "rulefile", "statesync", "sync", "tables", "wire"]),
     ("ipfix", &[]),
+    (
+        "manage",
+        &[
+            "client", "conf", "ctl", "element", "engine", "explain", "firewall", "lang", "ports", "routes",
+            "stats", "top", "views",
+        ],
+    ),
     ("nftables", &["firewall", "nat", "rulefile"]),
     ("balance", &["lang", "rulefile", "tables", "wire"]),
     ("rulefile", &["lang"]),
@@ -198,6 +205,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "ipfix",
             "labs",
             "lang",
+            "manage",
             "nat",
             "nftables",
             "observe",

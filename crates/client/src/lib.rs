@@ -16,4 +16,6 @@ mod place;
 
 pub use call::{Client, Done, Failure, Want, lost};
 pub use connection::Connection;
-pub use place::{Which, control_planes, deployments, directory, files_of, find, locate, remove_if_stale};
+pub use place::{
+    Living, Which, control_planes, deployments, directory, files_of, find, living, locate, remove_if_stale,
+};

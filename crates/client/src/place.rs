@@ -176,6 +176,32 @@ fn sockets(directory: &Path) -> Vec<(u32, PathBuf, UnixStream)> {
     live
 }
 
+/// A running router of this user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Living {
+    /// The number of its process, or `DEPLOYMENT.PLANE`.
+    pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its control socket.
+    pub socket: PathBuf,
+}
+
+/// All running routers of this user.
+pub fn living() -> Vec<Living> {
+    let Some(directory) = directory() else { return Vec::new() };
+    let named = |(pid, socket, _): (u32, PathBuf, UnixStream)| {
+        let stem = socket.file_stem()?.to_str()?;
+        let above = socket.parent().filter(|above| *above != directory).and_then(Path::file_name);
+        let name = match above {
+            Some(deployment) => format!("{}.{stem}", deployment.to_str()?),
+            None => stem.to_owned(),
+        };
+        Some(Living { name, pid, socket })
+    };
+    sockets(&directory).into_iter().filter_map(named).collect()
+}
+
 /// The command line of a process.
 fn words(pid: u32) -> String {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::layout::{Drawing, layout};
 const FILLS: [&str; 8] =
     ["#9ecae9", "#ffcf7d", "#a8d99c", "#d3b8e0", "#f5a9a0", "#bfe3de", "#e6df8f", "#c9c2b8"];
 const BOX: f64 = 40.0;
-const STEP: f64 = 78.0;
+pub(crate) const STEP: f64 = 78.0;
 const MARGIN: f64 = 24.0;
 /// A character of the names, about.
 const CHARACTER: f64 = 7.2;
@@ -40,6 +40,11 @@ fn border(cost: Cost) -> &'static str {
     }
 }
 
+/// The width of an element's box.
+pub(crate) fn width(name: &str, class: &str) -> f64 {
+    (name.chars().count().max(class.chars().count()) as f64 * CHARACTER + 16.0).max(60.0)
+}
+
 /// Draws it.
 pub fn draw(explained: &Explained<'_>) -> String {
     let shown: Vec<ElementId> = explained.elements.ids().filter(|e| !explained.is_information(*e)).collect();
@@ -56,11 +61,7 @@ pub fn draw(explained: &Explained<'_>) -> String {
             }
         }
     }
-    let lines = |e: ElementId| (explained.name(e), explained.elements[e].class.name);
-    let width = |e: ElementId| {
-        let (name, class) = lines(e);
-        (name.chars().count().max(class.chars().count()) as f64 * CHARACTER + 16.0).max(60.0)
-    };
+    let width = |e: ElementId| width(explained.name(e), explained.elements[e].class.name);
     let drawing = Drawing { widths: shown.iter().map(|e| width(*e)).collect(), edges };
     let layout = layout(&drawing);
     let (key, key_height) = legend(explained);

@@ -10,8 +10,8 @@ use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     affinity, apply, balance, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib,
-    firewall, init, ipsec, lab, nat, outcome, parallelize, plan, profile, routing, run, sessions, top, trace,
-    trial, trials, up,
+    firewall, init, ipsec, lab, manage, nat, outcome, parallelize, plan, profile, routing, run, sessions,
+    top, trace, trial, trials, up,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -52,6 +52,7 @@ enum Command {
     Ipsec(ipsec::Args),
     Lab(lab::Args),
     Logs(up::commands::LogsArgs),
+    Manage(Box<manage::Args>),
     Nat(nat::Args),
     Neighbours(routing::neighbours::Args),
     Parallelize(parallelize::Args),
@@ -142,6 +143,7 @@ pub(crate) fn main() -> u8 {
         Command::Ipsec(args) => ipsec::main(&args),
         Command::Lab(args) => lab::main(args),
         Command::Logs(args) => up::commands::logs(&args),
+        Command::Manage(args) => manage::main(&args),
         Command::Neighbours(args) => routing::neighbours::main(&args),
         Command::Parallelize(args) => parallelize::main(&args),
         Command::Plan(args) => plan::main(&args),

@@ -4,9 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use client::{Client, Connection, Done, Failure, Want, lost};
+use manage::remote::{Error, Service, encoded};
 use serde_json::{Value, json};
 use zeroize::{Zeroize as _, Zeroizing};
 
+use crate::remote::{self, Remote};
 use crate::{exit, outcome};
 
 /// Read or write a handler of a running router.
@@ -22,6 +24,7 @@ use crate::{exit, outcome};
   junctor ctl stop
   junctor ctl hotconfig new.click    another configuration, if it was started with -R (see also junctor apply)
   junctor ctl --pid 4711 --json q.length
+  junctor ctl --remote https://router.example:8473/edge --token token.txt c.count
   junctor ctl --channel steer c.count   by a channel of the deployment that started this program
   junctor ctl ipsec.add_sa @sa.txt   the value is in a file
   junctor ctl ipsec.add_sa -         the value comes by standard input
@@ -42,6 +45,8 @@ pub(crate) struct Args {
     write: bool,
     #[command(flatten)]
     router: Which,
+    #[command(flatten)]
+    remote: Remote,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -100,7 +105,14 @@ pub(crate) fn tell(failure: &Failure) -> u8 {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let done = find(&args.router).and_then(|stream| call(args, stream));
+    let service = match args.remote.service() {
+        Ok(service) => service,
+        Err(why) => return outcome::usage(why),
+    };
+    let done = match &service {
+        Some(service) => from_afar(args, service),
+        None => find(&args.router).and_then(|stream| call(args, stream)),
+    };
     // The code of a refusal, the words, and the exit status.
     let done = done.map_err(|why| {
         let code = if let Failure::Refused(code, _) = why { json!(code) } else { Value::Null };
@@ -184,19 +196,15 @@ pub(crate) fn given(words: &[String]) -> Result<Zeroizing<String>, String> {
     Ok(text)
 }
 
-/// Makes the call.
-fn call(args: &Args, stream: Connection) -> Result<Done, Failure> {
+/// What is wanted, of which handler, and its value.
+fn wanted(args: &Args) -> Result<(&str, Want, Zeroizing<String>), Failure> {
     let name = &args.handler;
     if name.is_empty() || name.contains(char::is_whitespace) {
         return Err(Failure::Unclear(format!("'{name}' is no name of a handler")));
     }
-    let mut client = Client::new(stream).map_err(lost)?;
     let mut value = given(&args.value).map_err(Failure::Unclear)?;
-    if name == "hotconfig" {
-        client.be_patient();
-        if is_path(&value) {
-            value = text_of(&value).map_err(Failure::Unclear)?.into();
-        }
+    if name == "hotconfig" && is_path(&value) {
+        value = text_of(&value).map_err(Failure::Unclear)?.into();
     }
     let want = match (args.write, args.read) {
         (true, _) => Want::Write,
@@ -204,7 +212,40 @@ fn call(args: &Args, stream: Connection) -> Result<Done, Failure> {
         (false, false) if !args.value.is_empty() => Want::Write,
         (false, false) => Want::Any,
     };
+    Ok((name, want, value))
+}
+
+/// Makes the call.
+fn call(args: &Args, stream: Connection) -> Result<Done, Failure> {
+    let (name, want, value) = wanted(args)?;
+    let mut client = Client::new(stream).map_err(lost)?;
+    if name == "hotconfig" {
+        client.be_patient();
+    }
     client.call(name, &value, want)
+}
+
+/// Makes the call to a router behind a management API.
+fn from_afar(args: &Args, service: &Service) -> Result<Done, Failure> {
+    let (name, want, value) = wanted(args)?;
+    let router = service.router().map_err(remote::failure)?;
+    let handler = encoded(name);
+    let text = |answer: &Value, field: &str| answer[field].as_str().unwrap_or_default().to_owned();
+    let write = || {
+        let resource = if name.contains('.') { "handlers" } else { "control" };
+        let body = json!({ "value": *value });
+        let answer = service.ask("PUT", &format!("{router}/{resource}/{handler}"), Some(&body));
+        answer.map(|answer| Done::Written(text(&answer, "message"))).map_err(remote::failure)
+    };
+    if want == Want::Write {
+        return write();
+    }
+    let query = if value.is_empty() { String::new() } else { format!("?parameter={}", encoded(&value)) };
+    match service.ask("GET", &format!("{router}/handlers/{handler}{query}"), None) {
+        Ok(answer) => Ok(Done::Read(text(&answer, "value"))),
+        Err(Error::Refused(_, words)) if want == Want::Any && words.contains("write-only") => write(),
+        Err(why) => Err(remote::failure(why)),
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ use views::drops;
 
 use crate::ctl::{self, Which};
 use crate::outcome;
-use client::{Client, lost};
+use crate::remote::{self, Remote};
+use client::{Client, Failure, lost};
+use manage::remote::Service;
 
 /// What a running router dropped, by reason and element, or what the reasons mean.
 ///
@@ -18,7 +20,8 @@ use client::{Client, lost};
   junctor drops                 what the running router dropped so far; elements that a hot swap took away are '(gone)'
   junctor drops --list          all reasons, a sentence each
   junctor drops no-route        what one of them means, and where it happened
-  junctor drops --pid 4711 --json")]
+  junctor drops --pid 4711 --json
+  junctor drops --remote https://router.example:8473/edge --token token.txt")]
 pub(crate) struct Args {
     /// Only this reason, with its meaning.
     #[arg(value_name = "REASON", conflicts_with = "list")]
@@ -28,6 +31,8 @@ pub(crate) struct Args {
     list: bool,
     #[command(flatten)]
     router: Which,
+    #[command(flatten)]
+    remote: Remote,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -42,8 +47,16 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(only) => only,
         Err(why) => return outcome::usage(why),
     };
-    let client = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost));
-    match client.and_then(|mut client| drops::read(&mut client)) {
+    let service = match args.remote.service() {
+        Ok(service) => service,
+        Err(why) => return outcome::usage(why),
+    };
+    let client = || ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost));
+    let found = match &service {
+        Some(service) => from_afar(service),
+        None => client().and_then(|mut client| drops::read(&mut client)),
+    };
+    match found {
         Ok(mut found) => {
             found.retain(|name, _| only.is_none_or(|only| only.name() == name));
             print(args.json, &json!({ "drops": drops::json(&found) }), &drops::text(&found, only))
@@ -56,6 +69,13 @@ pub(crate) fn main(args: &Args) -> u8 {
             ctl::tell(&why)
         }
     }
+}
+
+/// What the router behind a management API dropped.
+fn from_afar(service: &Service) -> Result<drops::Drops, Failure> {
+    let router = service.router().map_err(remote::failure)?;
+    let answer = service.ask("GET", &format!("{router}/drops"), None).map_err(remote::failure)?;
+    drops::of_json(&answer["drops"])
 }
 
 fn print(as_json: bool, object: &Value, text: &str) -> u8 {

@@ -119,3 +119,13 @@ pub fn once(settings: &Settings, as_json: bool) -> Result<String, Failure> {
     look.retain(&settings.filter);
     Ok(if as_json { format!("{}\n", look.json()) } else { plain::text(&look) })
 }
+
+/// What a router of this process, which began at a time, did between two readings: as [`once`] prints it in JSON.
+pub fn between(
+    pid: u32,
+    started_ns: u64,
+    before: &stats::Reading,
+    now: &stats::Reading,
+) -> serde_json::Value {
+    Look::new(&look::Router { pid, started_ns }, before, now).json()
+}

@@ -115,6 +115,23 @@ fn session(kind: Kind, line: &str) -> Option<Session> {
     })
 }
 
+/// A part of the connections, from a place on; the first is at `0`. Returns the place of the next part, if there is one.
+///
+/// # Errors
+/// The router, or an answer that is not understood.
+pub fn page(
+    client: &mut Client,
+    holder: &Holder,
+    place: &str,
+) -> Result<(Vec<Session>, Option<String>), Failure> {
+    let handler = if holder.kind == Kind::Firewall { "connections" } else { "sessions" };
+    let text = ask(client, &format!("{}.{handler}", holder.element), place)?;
+    let mut lines = text.lines();
+    let next = lines.next().filter(|next| *next != "-").map(str::to_owned);
+    let found = lines.map(|line| session(holder.kind, line).ok_or_else(|| not_understood(line)));
+    Ok((found.collect::<Result<_, _>>()?, next))
+}
+
 /// Passes all connections to `take`, until that has enough.
 ///
 /// # Errors
@@ -124,21 +141,16 @@ pub fn sessions(
     holder: &Holder,
     mut take: impl FnMut(Session) -> bool,
 ) -> Result<(), Failure> {
-    let handler = if holder.kind == Kind::Firewall { "connections" } else { "sessions" };
     let mut place = "0".to_owned();
     loop {
-        let text = ask(client, &format!("{}.{handler}", holder.element), &place)?;
-        let mut lines = text.lines();
-        let next = lines.next().unwrap_or("-").to_owned();
-        for line in lines {
-            if !take(session(holder.kind, line).ok_or_else(|| not_understood(line))?) {
-                return Ok(());
-            }
-        }
-        if next == "-" {
+        let (found, next) = page(client, holder, &place)?;
+        if !found.into_iter().all(&mut take) {
             return Ok(());
         }
-        place = next;
+        match next {
+            Some(next) => place = next,
+            None => return Ok(()),
+        }
     }
 }
 

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a request to an answer: limits, origin, identity, role, body, and then the route's function on a thread of its own.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use axum::body::Body;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{Query, RawPathParams, Request};
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Method as Verb, StatusCode, Uri};
+use axum::response::Response;
+use axum::routing::{MethodFilter, on};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::access::{Access, Identity, Peer};
+use crate::answer::Answer;
+use crate::audit::{Audit, Entry};
+use crate::browser::{self, Headers};
+use crate::call::{Call, LONGEST, shown};
+use crate::jobs::Jobs;
+use crate::limits::{FAILED, Rates};
+use crate::live::Live;
+use crate::metrics::Metrics;
+use crate::problem::{Kind, Problem};
+use crate::route::{self, Method, Route, Run};
+use crate::routers::Routers;
+use crate::sampler::Samplers;
+use crate::stream;
+
+/// The largest body.
+pub const BODY: usize = 4 << 20;
+/// How long a body may take to come.
+const TO_COME: Duration = Duration::from_secs(15);
+/// How long a request waits for others.
+const TURN: Duration = Duration::from_secs(5);
+/// How long a request may take altogether.
+const ALTOGETHER: Duration = Duration::from_secs(60);
+/// Requests that are carried out at the same time.
+const AT_ONCE: usize = 12;
+/// Of these, of one client.
+const AT_ONCE_EACH: usize = 6;
+
+/// What the service has.
+pub struct Shared {
+    /// Running routers.
+    pub routers: Arc<dyn Routers>,
+    /// Rates.
+    pub samplers: Samplers,
+    /// Live values.
+    pub live: Live,
+    /// Long work.
+    pub jobs: Jobs,
+    /// What scrapes need.
+    pub metrics: Metrics,
+    access: Access,
+    audit: Audit,
+    /// Names of this machine.
+    hosts: Vec<String>,
+    /// Whether `/metrics` needs no token.
+    has_open_metrics: bool,
+    rates: Mutex<Rates>,
+    turns: Arc<Semaphore>,
+    at_once: Mutex<std::collections::HashMap<String, usize>>,
+    answered: [AtomicU64; 5],
+}
+
+/// What a service is made of.
+pub struct Parts {
+    /// Running routers.
+    pub routers: Arc<dyn Routers>,
+    /// Who may do what.
+    pub access: Access,
+    /// Where changes are recorded.
+    pub audit: Audit,
+    /// Names of this machine.
+    pub hosts: Vec<String>,
+    /// Whether `/metrics` needs no token.
+    pub has_open_metrics: bool,
+}
+
+impl Shared {
+    /// A service of these parts.
+    pub fn new(parts: Parts) -> Arc<Shared> {
+        Arc::new(Shared {
+            routers: parts.routers,
+            samplers: Samplers::default(),
+            live: Live::default(),
+            jobs: Jobs::default(),
+            metrics: Metrics::default(),
+            access: parts.access,
+            audit: parts.audit,
+            hosts: parts.hosts,
+            has_open_metrics: parts.has_open_metrics,
+            rates: Mutex::default(),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            at_once: Mutex::default(),
+            answered: Default::default(),
+        })
+    }
+
+    /// Requests answered, by class of status.
+    pub fn answered(&self) -> Vec<(&'static str, u64)> {
+        let names = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+        names
+            .into_iter()
+            .zip(&self.answered)
+            .map(|(name, n)| (name, n.load(Ordering::Relaxed)))
+            .skip(1)
+            .collect()
+    }
+
+    fn rates(&self) -> MutexGuard<'_, Rates> {
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks a request before anything is done for it; returns who asks.
+    fn admit(&self, peer: &Peer, request: &Request) -> Result<Identity, Problem> {
+        let key = peer.key();
+        self.rates().take(&key, 1.0, Instant::now()).map_err(|wait| {
+            let fix = format!("wait for {:.2} s", wait.as_secs_f64().max(0.01));
+            Problem::new(Kind::TooMany, "too many requests came from there").fix(fix)
+        })?;
+        let text = |name: HeaderName| header_of(request.headers(), name);
+        let host = request.uri().authority().map(|authority| authority.as_str());
+        let headers = Headers {
+            host: host.or(text(header::HOST)),
+            origin: text(header::ORIGIN),
+            site: text(HeaderName::from_static("sec-fetch-site")),
+        };
+        browser::check(&headers, &self.hosts, peer.uid.is_none())?;
+        let is_scrape = request.uri().path() == "/metrics" && is_read(request.method());
+        if self.has_open_metrics && is_scrape {
+            return Ok(Identity { name: "-".into(), role: route::Role::Viewer });
+        }
+        // A header that is no text is no token either.
+        let shown =
+            request.headers().get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
+        self.access.identify(peer, shown).inspect_err(|_| self.rates().charge(&key, FAILED))
+    }
+
+    fn record(&self, peer: &Peer, who: &str, what: (&str, &str), response: &Response) {
+        let status = response.status().as_u16();
+        if let Some(count) = self.answered.get(usize::from(status / 100).wrapping_sub(1)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        let is_noted = response.extensions().get::<Noted>().is_some() || matches!(status, 401 | 403);
+        if is_noted {
+            let why = response.extensions().get::<Problem>().map_or("", |problem| problem.detail.as_str());
+            let path: String = what.1.chars().take(512).collect();
+            let entry = Entry { who, from: &peer.key(), what: (what.0, &path), status, why };
+            self.audit.write(SystemTime::now(), &entry);
+        }
+    }
+}
+
+/// A request that is written to the audit log.
+#[derive(Clone, Copy)]
+struct Noted;
+
+fn is_read(method: &Verb) -> bool {
+    matches!(*method, Verb::GET | Verb::HEAD)
+}
+
+fn header_of(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    // One that is no text is of no origin that is known.
+    headers.get(name).map(|value| value.to_str().unwrap_or("?"))
+}
+
+/// The service: it answers requests of all connections.
+#[derive(Clone)]
+pub struct App {
+    shared: Arc<Shared>,
+    router: axum::Router,
+}
+
+impl App {
+    /// The service over all routes.
+    pub fn new(shared: Arc<Shared>) -> App {
+        let mut router = axum::Router::new();
+        for route in route::all() {
+            let filter = match route.method {
+                Method::Get => MethodFilter::GET,
+                Method::Post => MethodFilter::POST,
+                Method::Put => MethodFilter::PUT,
+                Method::Delete => MethodFilter::DELETE,
+            };
+            let shared = shared.clone();
+            let handler = move |parts: Result<RawPathParams, RawPathParamsRejection>, request: Request| {
+                answered(shared.clone(), route, parts, request)
+            };
+            router = router.route(route.path, on(filter, handler));
+        }
+        let router = router.fallback(absent).method_not_allowed_fallback(not_allowed);
+        App { shared, router }
+    }
+
+    /// What the service has.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Answers a request.
+    pub async fn answer(&self, peer: &Peer, mut request: Request) -> Result<Response, Infallible> {
+        use tower_service::Service as _;
+        let what = (request.method().to_string(), request.uri().path().to_owned());
+        let (who, mut response) = match self.shared.admit(peer, &request) {
+            Ok(who) => {
+                let name = who.name.clone();
+                request.extensions_mut().insert(who);
+                request.extensions_mut().insert(ClientKey(peer.key()));
+                let done = tokio::time::timeout(ALTOGETHER, self.router.clone().call(request)).await;
+                let late = || refusal(&Problem::new(Kind::TimedOut, "the request took longer than a minute"));
+                (name, done.map_or_else(|_| late(), |Ok(response)| response))
+            }
+            Err(problem) => ("-".to_owned(), refusal(&problem)),
+        };
+        self.shared.record(peer, &who, (&what.0, &what.1), &response);
+        harden(response.headers_mut());
+        Ok(response)
+    }
+}
+
+/// What a browser must not do with an answer.
+fn harden(headers: &mut HeaderMap) {
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("cache-control", "no-store"),
+        ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("referrer-policy", "no-referrer"),
+    ] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+}
+
+/// Whose request it is, for limits.
+#[derive(Clone)]
+struct ClientKey(String);
+
+async fn absent(uri: Uri) -> Response {
+    let detail = format!("there is nothing at '{}'", shown(uri.path()));
+    refusal(&Problem::new(Kind::NotFound, detail).at("path").fix("see /api/v1/openapi.json"))
+}
+
+async fn not_allowed(method: Verb, uri: Uri) -> Response {
+    let detail = format!("'{}' does not have the method {}", shown(uri.path()), shown(method.as_str()));
+    refusal(&Problem::new(Kind::MethodNotAllowed, detail).at("method").fix("see /api/v1/openapi.json"))
+}
+
+/// The answer to a request that was not carried out.
+fn refusal(problem: &Problem) -> Response {
+    let mut response = Response::new(Body::from(problem.json().to_string()));
+    *response.status_mut() =
+        StatusCode::from_u16(problem.kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    match problem.kind {
+        Kind::Unauthenticated => headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
+        Kind::TooMany | Kind::Unavailable => {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"))
+        }
+        // What is left of the body is not read.
+        Kind::TooLarge | Kind::Slow => headers.insert(header::CONNECTION, HeaderValue::from_static("close")),
+        _ => None,
+    };
+    response.extensions_mut().insert(problem.clone());
+    response
+}
+
+async fn answered(
+    shared: Arc<Shared>,
+    route: &'static Route,
+    parts: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+) -> Response {
+    let mut response =
+        carried_out(shared, route, parts, request).await.unwrap_or_else(|problem| refusal(&problem));
+    if route.role > route::Role::Viewer {
+        response.extensions_mut().insert(Noted);
+    }
+    response
+}
+
+async fn carried_out(
+    shared: Arc<Shared>,
+    route: &'static Route,
+    parts: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let unknown = || Problem::new(Kind::Internal, "nobody knows who asks");
+    let who = request.extensions().get::<Identity>().cloned().ok_or_else(unknown)?;
+    let key = request.extensions().get::<ClientKey>().cloned().ok_or_else(unknown)?;
+    if who.role < route.role {
+        let detail = format!(
+            "this needs the role {}, and '{}' has the role {}",
+            route.role.name(),
+            who.name,
+            who.role.name()
+        );
+        return Err(
+            Problem::new(Kind::Forbidden, detail).fix("ask an administrator for a token of that role")
+        );
+    }
+    let wrong = |_| {
+        Problem::invalid(
+            "path",
+            "a part of the path is no text in UTF-8",
+            "encode names as UTF-8 and percent signs",
+        )
+    };
+    let path =
+        parts.map_err(wrong)?.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let query = query(route, request.uri())?;
+    let accept = header_of(request.headers(), header::ACCEPT).unwrap_or_default().to_owned();
+    let body = if route.body.is_some() { body(request).await? } else { Value::Null };
+    let call = Call { shared: shared.clone(), who, path, query, body, accept };
+    match route.run {
+        Run::Live => crate::live::begin(&call).await,
+        Run::Blocking(run) => {
+            let answer = in_turn(&shared, &key.0, move || run(&call)).await?;
+            response(route, answer).await
+        }
+    }
+}
+
+/// Runs a function on a thread of its own, when it is its turn.
+async fn in_turn<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    key: &str,
+    run: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let busy = || {
+        Problem::new(Kind::Unavailable, "other requests are being carried out").fix("try again in a moment")
+    };
+    let place = Place::take(shared, key).ok_or_else(busy)?;
+    let turn = tokio::time::timeout(TURN, shared.turns.clone().acquire_owned()).await;
+    let turn = turn.ok().and_then(Result::ok).ok_or_else(busy)?;
+    let done = tokio::task::spawn_blocking(move || {
+        let done = run();
+        drop((turn, place));
+        done
+    });
+    done.await.unwrap_or_else(|_| Err(Problem::new(Kind::Internal, "the request's function panicked")))
+}
+
+/// One of the requests that a client may have carried out at the same time.
+struct Place(Arc<Shared>, String);
+
+impl Place {
+    fn take(shared: &Arc<Shared>, key: &str) -> Option<Place> {
+        let mut all = shared.at_once.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = all.entry(key.to_owned()).or_default();
+        if *own >= AT_ONCE_EACH {
+            return None;
+        }
+        *own += 1;
+        Some(Place(shared.clone(), key.to_owned()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.0.at_once.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = all.get_mut(&self.1) {
+            *own -= 1;
+            if *own == 0 {
+                all.remove(&self.1);
+            }
+        }
+    }
+}
+
+/// The parameters of the query, if the route has them.
+fn query(route: &Route, uri: &Uri) -> Result<Vec<(String, String)>, Problem> {
+    let fix = || match route.query {
+        [] => "leave the query out".to_owned(),
+        known => {
+            format!("the parameters are {}", known.iter().map(|one| one.0).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let wrong = |place: String, detail: &str| Problem::invalid(place, detail, fix());
+    let parsed = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let Query(query) = parsed.map_err(|_| wrong("query".into(), "the query is not understood"))?;
+    for (at, (name, value)) in query.iter().enumerate() {
+        let place = || format!("query: {}", shown(name));
+        if !route.query.iter().any(|known| known.0 == name) {
+            return Err(wrong(place(), "there is no such parameter"));
+        }
+        if query[..at].iter().any(|(before, _)| before == name) {
+            return Err(wrong(place(), "the parameter is there twice"));
+        }
+        if value.len() > LONGEST {
+            return Err(wrong(place(), "the value is too long"));
+        }
+    }
+    Ok(query)
+}
+
+/// The body as JSON.
+async fn body(request: Request) -> Result<Value, Problem> {
+    let media_type = header_of(request.headers(), header::CONTENT_TYPE).unwrap_or_default();
+    let media_type = media_type.split(';').next().unwrap_or_default().trim();
+    if !media_type.eq_ignore_ascii_case("application/json") {
+        let problem = Problem::new(Kind::MediaType, format!("the body's type is '{}'", shown(media_type)));
+        return Err(problem.at("header: Content-Type").fix("send application/json"));
+    }
+    let gathered = tokio::time::timeout(TO_COME, Limited::new(request.into_body(), BODY).collect()).await;
+    let gathered = gathered.map_err(|_| {
+        Problem::new(Kind::Slow, format!("the body had not come after {} s", TO_COME.as_secs())).at("body")
+    })?;
+    let bytes = gathered.map_err(|why| match why.downcast_ref::<LengthLimitError>() {
+        Some(_) => Problem::new(Kind::TooLarge, format!("the body has more than {BODY} bytes")).at("body"),
+        None => Problem::invalid("body", "the body was cut short", "send all of it"),
+    })?;
+    let wrong = |why: serde_json::Error| {
+        Problem::invalid("body", format!("this is no JSON: {why}"), "send one JSON object")
+    };
+    serde_json::from_slice(&bytes.to_bytes()).map_err(wrong)
+}
+
+/// The response of an answer.
+async fn response(route: &Route, answer: Answer) -> Result<Response, Problem> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::from_u16(route.answer.0).unwrap_or(StatusCode::OK);
+    let json = "application/json";
+    let media_type = match answer {
+        Answer::Json(value) => {
+            *response.body_mut() = Body::from(value.to_string());
+            json
+        }
+        Answer::Made(value, place) => {
+            *response.body_mut() = Body::from(value.to_string());
+            if let Ok(place) = HeaderValue::from_str(&place) {
+                response.headers_mut().insert(header::LOCATION, place);
+            }
+            json
+        }
+        Answer::Text(media_type, text) => {
+            *response.body_mut() = Body::from(text);
+            media_type
+        }
+        Answer::File(path, media_type, name) => {
+            let (body, length) = stream::file(path).await?;
+            *response.body_mut() = body;
+            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
+                response.headers_mut().insert(header::CONTENT_DISPOSITION, value);
+            }
+            media_type
+        }
+    };
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests;

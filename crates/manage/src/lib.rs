@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The management plane: an HTTP/JSON API and metrics for the running routers of a machine. A process of its own; no worker waits
+//! for it.
+//!
+//! * [`route`] is one entry for each method of each resource. Dispatch, roles and the document of [`openapi`] come from it.
+//! * `resources` has the routes and their functions, one file each. They see routers by the trait [`routers::Routers`] alone;
+//!   [`running`] is the one of this machine.
+//! * [`app`] checks a request: limits ([`limits`]), origin ([`browser`]), identity ([`access`]), role, body. It records changes
+//!   in the [`audit`] log.
+//! * [`serve`] has the sockets, and [`service`] all of it together.
+//! * [`jobs`] are long work, [`sampler`] and [`live`] are rates, [`metrics`] is for Prometheus.
+//!
+//! A hostile client costs bounded memory: connections, headers, bodies, requests at a time and events that wait are limited.
+#![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod access;
+mod answer;
+pub mod app;
+pub mod audit;
+pub mod browser;
+mod call;
+#[cfg(test)]
+mod fake;
+pub mod jobs;
+pub mod limits;
+mod live;
+pub mod metrics;
+pub mod openapi;
+mod patient;
+pub mod problem;
+pub mod remote;
+mod resources;
+pub mod route;
+pub mod routers;
+pub mod running;
+pub mod sampler;
+mod schema;
+pub mod serve;
+pub mod service;
+mod stream;
+pub mod tls;
+
+pub use answer::Answer;
+pub use call::Call;

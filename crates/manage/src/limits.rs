@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How often one client may ask, and how many connections it may have. The tables are bounded; time is passed in.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Requests that a client may make at once, after it was quiet.
+const BURST: f64 = 200.0;
+/// Requests for each second.
+const PER_S: f64 = 50.0;
+/// What a failed authentication costs, in requests.
+pub const FAILED: f64 = 20.0;
+/// Clients that are remembered.
+const CLIENTS: usize = 1024;
+
+/// What one client has left.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    fn refill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        (self.left, self.at) = ((self.left + passed * PER_S).min(BURST), now);
+    }
+}
+
+/// Requests of all clients.
+#[derive(Debug, Default)]
+pub struct Rates(HashMap<String, Bucket>);
+
+impl Rates {
+    /// Takes a request of a client that costs so much. If it asks too often: when it may ask again.
+    pub fn take(&mut self, client: &str, cost: f64, now: Instant) -> Result<(), Duration> {
+        if !self.0.contains_key(client) && self.0.len() >= CLIENTS {
+            self.forget(now);
+        }
+        let bucket = self.0.entry(client.to_owned()).or_insert(Bucket { left: BURST, at: now });
+        bucket.refill(now);
+        if bucket.left < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - bucket.left) / PER_S));
+        }
+        // A failure may lead below nothing, but not far.
+        bucket.left = (bucket.left - cost).max(-BURST);
+        Ok(())
+    }
+
+    /// Charges a client more for a request that was taken.
+    pub fn charge(&mut self, client: &str, cost: f64) {
+        if let Some(bucket) = self.0.get_mut(client) {
+            bucket.left = (bucket.left - cost).max(-BURST);
+        }
+    }
+
+    /// Forgets clients with full buckets; if there are none, the one that has most left.
+    fn forget(&mut self, now: Instant) {
+        self.0.values_mut().for_each(|bucket| bucket.refill(now));
+        self.0.retain(|_, bucket| bucket.left < BURST);
+        if self.0.len() >= CLIENTS
+            && let Some(most) =
+                self.0.iter().max_by(|a, b| a.1.left.total_cmp(&b.1.left)).map(|(name, _)| name.clone())
+        {
+            self.0.remove(&most);
+        }
+    }
+}
+
+/// Connections at the same time.
+pub const CONNECTIONS: usize = 128;
+/// Of these, of one client.
+pub const CONNECTIONS_EACH: usize = 32;
+
+/// Connections by client.
+#[derive(Debug, Default)]
+pub struct Connections(HashMap<String, usize>);
+
+impl Connections {
+    /// Admits another connection of a client, if it has room.
+    pub fn admit(&mut self, client: &str) -> bool {
+        let all: usize = self.0.values().sum();
+        let own = self.0.get(client).copied().unwrap_or(0);
+        if all >= CONNECTIONS || own >= CONNECTIONS_EACH {
+            return false;
+        }
+        self.0.insert(client.to_owned(), own + 1);
+        true
+    }
+
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// One has ended.
+    pub fn end(&mut self, client: &str) {
+        if let Some(own) = self.0.get_mut(client) {
+            *own -= 1;
+            if *own == 0 {
+                self.0.remove(client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_client_gets_its_rate_and_others_theirs() {
+        let (mut rates, start) = (Rates::default(), Instant::now());
+        let taken = |rates: &mut Rates, client: &str, at: Instant| {
+            (0..1000).filter(|_| rates.take(client, 1.0, at).is_ok()).count()
+        };
+        assert_eq!(taken(&mut rates, "a", start), 200);
+        assert_eq!(taken(&mut rates, "b", start), 200);
+        assert_eq!(taken(&mut rates, "a", start + Duration::from_secs(1)), 50);
+        let wait = rates.take("a", 1.0, start + Duration::from_secs(1)).unwrap_err();
+        assert!(wait <= Duration::from_millis(20), "{wait:?}");
+        // Failures cost more.
+        let later = start + Duration::from_secs(100);
+        let mut tries = 0;
+        while rates.take("c", 1.0, later).is_ok() {
+            rates.charge("c", FAILED);
+            tries += 1;
+        }
+        assert!(tries <= 10, "{tries}");
+    }
+
+    proptest! {
+        #[test]
+        fn tables_stay_small(clients in prop::collection::vec((0u32..5000, 0u64..10), 0..3000)) {
+            let (mut rates, mut now) = (Rates::default(), Instant::now());
+            let mut connections = Connections::default();
+            for (client, ms) in clients {
+                now += Duration::from_millis(ms);
+                let _ = rates.take(&client.to_string(), 1.0, now);
+                connections.admit(&(client % 7).to_string());
+                prop_assert!(rates.0.len() <= CLIENTS);
+                prop_assert!(connections.0.values().all(|own| *own <= CONNECTIONS_EACH));
+                prop_assert!(connections.0.values().sum::<usize>() <= CONNECTIONS);
+            }
+            for client in 0..7 {
+                (0..CONNECTIONS).for_each(|_| connections.end(&client.to_string()));
+            }
+            prop_assert!(connections.0.is_empty());
+        }
+    }
+}

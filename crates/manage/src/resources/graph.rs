@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The graph of a router: elements with their places in a drawing, connections, and the load of both by worker.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use explain::places::{Graph, Places, places};
+use serde_json::{Value, json};
+use stats::Reading;
+
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::route::Route;
+use crate::sampler::Look;
+use crate::schema::{anything, list, object, with};
+
+/// Elements for which places are computed; the work grows faster than their number.
+const DRAWN: usize = 3000;
+
+pub(super) const ROUTES: &[Route] = &[Route::get(
+    "/api/v1/routers/{router}/graph",
+    "Elements with places for a drawing, connections with their rates, and the load of each worker.",
+    schema,
+    read,
+)];
+
+fn schema() -> Value {
+    let element = object(&[
+        "name:string Its name.",
+        "class:string Its class.",
+        "config:string Its arguments; secrets are left out.",
+        "x:number? The middle of its box, in pixels; null if there are too many elements to draw.",
+        "y:number? The middle of its box.",
+        "width:number? The width of its box.",
+        "packets_per_s:number Packets that come in or, without inputs, go out.",
+        "cycles_per_packet:number? What a packet costs.",
+        "busy_share:number? The share of a processor that it takes.",
+        "dropped_per_s:number Packets that it drops.",
+        "hand_off:boolean Whether packets go from one worker to another in it.",
+    ]);
+    let load = object(&[
+        "worker:integer The worker.",
+        "packets_per_s:number Packets that leave.",
+        "busy_share:number The share of the processor.",
+    ]);
+    let edge = object(&[
+        "from:string The element that sends.",
+        "output:integer Its output.",
+        "to:string The element that gets.",
+        "input:integer Its input.",
+        "packets_per_s:number? Packets; null if they are not counted.",
+        "hand_off:boolean Whether the other side runs on other workers.",
+    ]);
+    let page = object(&[
+        "width:number? Of the drawing.",
+        "height:number? Of the drawing.",
+        "seconds:number The time that rates are of.",
+    ]);
+    let page = with(page, "elements", list(with(element, "workers", list(load))));
+    with(with(page, "edges", list(with(edge, "points", anything()))), "workers", list(anything()))
+}
+
+/// What one worker did for one element.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    packets: f64,
+    cycles: f64,
+    received: f64,
+}
+
+/// The rates that a drawing needs.
+#[derive(Debug, Default)]
+struct Rates<'a> {
+    load: HashMap<&'a str, BTreeMap<u64, Load>>,
+    outputs: HashMap<(&'a str, u64), f64>,
+}
+
+impl<'a> Rates<'a> {
+    fn of(before: &Reading, now: &'a Reading) -> Rates<'a> {
+        let (then, snapshot) = (&before.snapshot, &now.snapshot);
+        let seconds = snapshot.monotonic_ns.saturating_sub(then.monotonic_ns) as f64 / 1e9;
+        let mut rates = Rates::default();
+        if seconds <= 0.0 || before.directory != now.directory {
+            return rates;
+        }
+        for (((metric, object, series), value), old) in now.iter().zip(&then.values) {
+            let Some(worker) = series.worker.filter(|_| object.kind == "element") else { continue };
+            let rate = value.saturating_sub(*old) as f64 / seconds;
+            let load = rates.load.entry(&object.name).or_default().entry(worker.into()).or_default();
+            match metric.name.as_str() {
+                "element.packets" => {
+                    load.packets += rate;
+                    if let Ok(output) = series.part.parse() {
+                        *rates.outputs.entry((&object.name, output)).or_default() += rate;
+                    }
+                }
+                "element.own_cycles" | "element.cycles" => load.cycles += rate,
+                "element.received" => load.received += rate,
+                _ => {}
+            }
+        }
+        rates
+    }
+
+    /// The workers that bring packets into an element, and those that take them out.
+    fn sides(&self, name: &str) -> (HashSet<u64>, HashSet<u64>) {
+        let all = || self.load.get(name).into_iter().flatten();
+        let having = |of: fn(&Load) -> f64| {
+            all().filter(|(_, load)| of(load) > 0.0).map(|(worker, _)| *worker).collect()
+        };
+        (having(|load| load.received), having(|load| load.packets))
+    }
+
+    /// Whether packets change workers in an element: some worker takes out what it does not bring in.
+    fn is_hand_off(&self, name: &str) -> bool {
+        let (bring, take) = self.sides(name);
+        !bring.is_empty() && !take.is_subset(&bring)
+    }
+}
+
+fn element(
+    element: &lang::Element,
+    place: Option<(f64, f64, f64)>,
+    look: &HashMap<&str, &Value>,
+    rates: &Rates<'_>,
+    hz: f64,
+) -> Value {
+    let name: &str = &element.name;
+    let rate = |key: &str| look.get(name).map_or(Value::Null, |found| found[key].clone());
+    let or_zero = |value: Value| if value.is_null() { json!(0.0) } else { value };
+    let workers: Vec<Value> = rates
+        .load
+        .get(name)
+        .into_iter()
+        .flatten()
+        .map(|(worker, load)| {
+            let busy = if hz > 0.0 { (load.cycles / hz).min(1.0) } else { 0.0 };
+            json!({ "worker": worker, "packets_per_s": load.packets, "busy_share": busy })
+        })
+        .collect();
+    let (x, y, width) = place.map_or((None, None, None), |(x, y, width)| (Some(x), Some(y), Some(width)));
+    json!({
+        "name": name, "class": &*element.class, "config": &*element.config, "x": x, "y": y, "width": width,
+        "packets_per_s": or_zero(rate("packets_per_s")), "cycles_per_packet": rate("cycles_per_packet"),
+        "busy_share": rate("busy_share"), "dropped_per_s": or_zero(rate("dropped_per_s")),
+        "hand_off": rates.is_hand_off(name), "workers": workers,
+    })
+}
+
+fn drawn(graph: &lang::Graph, look: &Look) -> Value {
+    let names: Vec<(&str, &str)> = graph.elements.iter().map(|e| (&*e.name, &*e.class)).collect();
+    let edges: Vec<(usize, usize)> =
+        graph.connections.iter().map(|c| (c.from.element, c.to.element)).collect();
+    let placed: Option<Places> =
+        (names.len() <= DRAWN).then(|| places(&Graph { names: &names, edges: &edges }));
+    let rates = Rates::of(&look.before.reading, &look.now.reading);
+    let (then, now) = (&look.before.reading.snapshot, &look.now.reading.snapshot);
+    let ns = now.monotonic_ns.saturating_sub(then.monotonic_ns);
+    let hz = if ns > 0 { now.cycles.saturating_sub(then.cycles) as f64 * 1e9 / ns as f64 } else { 0.0 };
+    let all = look.rates["elements"].as_array();
+    let by_name: HashMap<&str, &Value> =
+        all.into_iter().flatten().filter_map(|e| Some((e["name"].as_str()?, e))).collect();
+    let elements: Vec<Value> = graph
+        .elements
+        .iter()
+        .enumerate()
+        .map(|(i, e)| {
+            let place = placed.as_ref().map(|placed| placed.boxes[i]);
+            element(e, place, &by_name, &rates, hz)
+        })
+        .collect();
+    let edges: Vec<Value> = graph
+        .connections
+        .iter()
+        .enumerate()
+        .map(|(i, c)| {
+            let (from, to) = (names[c.from.element].0, names[c.to.element].0);
+            let points = placed.as_ref().map(|placed| &placed.routes[i]);
+            json!({
+                "from": from, "output": c.from.port, "to": to, "input": c.to.port,
+                "packets_per_s": rates.outputs.get(&(from, c.from.port as u64)),
+                "hand_off": rates.is_hand_off(from) || rates.is_hand_off(to), "points": points,
+            })
+        })
+        .collect();
+    json!({
+        "width": placed.as_ref().map(|placed| placed.width), "height": placed.as_ref().map(|placed| placed.height),
+        "seconds": look.rates["seconds"], "elements": elements, "edges": edges, "workers": look.rates["cores"],
+    })
+}
+
+fn read(call: &Call) -> Result<Answer, Problem> {
+    let look = call.shared.samplers.look(&*call.shared.routers, call.part("router"))?;
+    let flat = call.client()?.read("flatconfig")?;
+    Ok(drawn(&conf::present(&flat), &look).into())
+}

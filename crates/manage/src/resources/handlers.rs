@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handlers: what elements let one read and write. Those of the router itself, such as `stop`, have a resource of their own, for
+//! administrators.
+
+use client::{Done, Want};
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::call::{Call, word};
+use crate::problem::Problem;
+use crate::route::{Method, Role, Route};
+use crate::schema::{list, object, with};
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::get(
+        "/api/v1/routers/{router}/elements/{element}/handlers",
+        "The handlers of an element.",
+        all_schema,
+        all,
+    ),
+    Route::get(
+        "/api/v1/routers/{router}/handlers/{handler}",
+        "Reads a handler: ELEMENT.NAME, or NAME for one of the router.",
+        read_schema,
+        read,
+    )
+    .with_query(&[("parameter", "string", "What the handler is asked about.")]),
+    Route::get(
+        "/api/v1/routers/{router}/handlers/{handler}",
+        "Writes a handler of an element.",
+        written_schema,
+        write,
+    )
+    .by(Method::Put, Role::Operator)
+    .with_body(body),
+    Route::get(
+        "/api/v1/routers/{router}/control/{handler}",
+        "Writes a handler of the router itself, such as stop.",
+        written_schema,
+        control,
+    )
+    .by(Method::Put, Role::Admin)
+    .with_body(body),
+];
+
+fn all_schema() -> Value {
+    let handler = object(&[
+        "name:string Its name.",
+        "read:boolean Whether it can be read.",
+        "write:boolean Whether it can be written.",
+    ]);
+    with(object(&["element:string The element."]), "handlers", list(handler))
+}
+
+fn read_schema() -> Value {
+    object(&["handler:string Its name.", "value:string What it says."])
+}
+
+fn written_schema() -> Value {
+    object(&["handler:string Its name.", "written:boolean True.", "message:string What the router said."])
+}
+
+fn body() -> Value {
+    object(&["value:string What is written."])
+}
+
+fn all(call: &Call) -> Result<Answer, Problem> {
+    let element = word(call.part("element"), "path: element")?;
+    let text = call.client()?.read(&format!("{element}.handlers"))?;
+    let handler = |line: &str| {
+        let (name, access) = line.split_once(['\t', ' '])?;
+        Some(json!({ "name": name, "read": access.contains('r'), "write": access.contains('w') }))
+    };
+    let handlers: Vec<Value> = text.lines().filter_map(handler).collect();
+    Ok(json!({ "element": element, "handlers": handlers }).into())
+}
+
+fn read(call: &Call) -> Result<Answer, Problem> {
+    let handler = word(call.part("handler"), "path: handler")?;
+    let done = call.client()?.call(handler, call.asked("parameter").unwrap_or_default(), Want::Read)?;
+    let (Done::Read(value) | Done::Written(value)) = done;
+    Ok(json!({ "handler": handler, "value": value }).into())
+}
+
+fn put(call: &Call, handler: &str) -> Result<Answer, Problem> {
+    call.only(&body())?;
+    let value = call.text("value")?.unwrap_or_default();
+    let message = call.client()?.write(handler, value)?;
+    Ok(json!({ "handler": handler, "written": true, "message": message }).into())
+}
+
+fn write(call: &Call) -> Result<Answer, Problem> {
+    let handler = word(call.part("handler"), "path: handler")?;
+    if !handler.contains('.') {
+        let fix = "as an administrator, PUT /api/v1/routers/{router}/control/{handler}";
+        return Err(Problem::invalid(
+            "path: handler",
+            format!("'{handler}' is a handler of the router itself"),
+            fix,
+        ));
+    }
+    put(call, handler)
+}
+
+fn control(call: &Call) -> Result<Answer, Problem> {
+    put(call, word(call.part("handler"), "path: handler")?)
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The resources, one file each. Each has its routes; [`ALL`] has all of them.
+
+use crate::route::Route;
+
+mod balance;
+mod captures;
+mod configuration;
+mod drops;
+mod elements;
+mod firewall;
+mod graph;
+mod handlers;
+mod jobs;
+mod live;
+mod metrics;
+mod nat;
+mod neighbours;
+mod openapi;
+mod recordings;
+mod routers;
+mod routes;
+mod sessions;
+mod traces;
+mod trials;
+
+/// All routes, by resource.
+pub const ALL: &[&[Route]] = &[
+    routers::ROUTES,
+    elements::ROUTES,
+    handlers::ROUTES,
+    live::ROUTES,
+    graph::ROUTES,
+    drops::ROUTES,
+    routes::ROUTES,
+    neighbours::ROUTES,
+    sessions::ROUTES,
+    firewall::ROUTES,
+    nat::ROUTES,
+    balance::ROUTES,
+    configuration::ROUTES,
+    captures::ROUTES,
+    traces::ROUTES,
+    recordings::ROUTES,
+    trials::ROUTES,
+    jobs::ROUTES,
+    metrics::ROUTES,
+    openapi::ROUTES,
+];

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bodies that are not in memory: files, and events.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use http_body_util::channel::{Channel, Sender};
+
+use crate::problem::{Kind, Problem};
+
+/// Bytes of a file that are in memory at a time.
+const CHUNK: usize = 64 << 10;
+
+/// A body that is sent piece by piece; who sends waits until the client has taken enough.
+pub(crate) fn channel() -> (Sender<Bytes, std::io::Error>, Body) {
+    let (sender, body) = Channel::new(1);
+    (sender, Body::new(body))
+}
+
+/// The body of a file, and its length.
+pub(crate) async fn file(path: PathBuf) -> Result<(Body, u64), Problem> {
+    let failed = || Problem::new(Kind::NotFound, "the file is not there any more");
+    let opened = tokio::task::spawn_blocking(move || {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        Ok::<_, std::io::Error>((file, length))
+    });
+    let (file, length) = opened.await.map_err(|_| failed())?.map_err(|_| failed())?;
+    let (mut sender, body) = channel();
+    let file = Arc::new(file);
+    tokio::spawn(async move {
+        let mut at = 0;
+        while at < length {
+            let (file, size) = (file.clone(), CHUNK.min((length - at) as usize));
+            let read = tokio::task::spawn_blocking(move || {
+                let mut bytes = vec![0; size];
+                file.read_exact_at(&mut bytes, at).map(|()| bytes)
+            });
+            let Ok(read) = read.await else { return };
+            match read {
+                Ok(bytes) => {
+                    at += bytes.len() as u64;
+                    if sender.send_data(bytes.into()).await.is_err() {
+                        return;
+                    }
+                }
+                Err(why) => return sender.abort(why),
+            }
+        }
+    });
+    Ok((body, length))
+}
