@@ -329,7 +329,9 @@ fn over_tls_clients_show_tokens_or_certificates() {
     let remote = format!("https://localhost:{port}/edge");
     let drops = |token: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
-        command.args(["drops", "--json", "--remote", &remote, "--ca", &path("ca.pem")]).env("JUNCTOR_TOKEN", token);
+        command
+            .args(["drops", "--json", "--remote", &remote, "--ca", &path("ca.pem")])
+            .env("JUNCTOR_TOKEN", token);
         command.output().unwrap()
     };
     let found: Value = serde_json::from_slice(&drops(&viewer).stdout).unwrap();

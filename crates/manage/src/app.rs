@@ -26,6 +26,7 @@ use crate::jobs::Jobs;
 use crate::limits::{FAILED, Rates};
 use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::page;
 use crate::problem::{Kind, Problem};
 use crate::route::{self, Method, Route, Run};
 use crate::routers::Routers;
@@ -118,13 +119,27 @@ impl Shared {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Checks a request for a file of the page, which needs no identity.
+    fn admit_to_page(&self, peer: &Peer, request: &Request) -> Result<(), Problem> {
+        self.take(&peer.key())?;
+        let host = request.uri().authority().map(|authority| authority.as_str());
+        // A link from elsewhere may lead here: the files hold nothing.
+        let host = host.or(header_of(request.headers(), header::HOST));
+        browser::check(&Headers { host, ..Headers::default() }, &self.hosts, peer.uid.is_none())
+    }
+
+    /// Counts a request of a client.
+    fn take(&self, key: &str) -> Result<(), Problem> {
+        self.rates().take(key, 1.0, Instant::now()).map_err(|wait| {
+            let fix = format!("wait for {:.2} s", wait.as_secs_f64().max(0.01));
+            Problem::new(Kind::TooMany, "too many requests came from there").fix(fix)
+        })
+    }
+
     /// Checks a request before anything is done for it; returns who asks.
     fn admit(&self, peer: &Peer, request: &Request) -> Result<Identity, Problem> {
         let key = peer.key();
-        self.rates().take(&key, 1.0, Instant::now()).map_err(|wait| {
-            let fix = format!("wait for {:.2} s", wait.as_secs_f64().max(0.01));
-            Problem::new(Kind::TooMany, "too many requests came from there").fix(fix)
-        })?;
+        self.take(&key)?;
         let text = |name: HeaderName| header_of(request.headers(), name);
         let host = request.uri().authority().map(|authority| authority.as_str());
         let headers = Headers {
@@ -208,6 +223,15 @@ impl App {
     pub async fn answer(&self, peer: &Peer, mut request: Request) -> Result<Response, Infallible> {
         use tower_service::Service as _;
         let what = (request.method().to_string(), request.uri().path().to_owned());
+        if let Some(file) = page::file(request.method(), request.uri().path()) {
+            let mut response = match self.shared.admit_to_page(peer, &request) {
+                Ok(()) => file,
+                Err(problem) => refusal(&problem),
+            };
+            self.shared.record(peer, "-", (&what.0, &what.1), &response);
+            harden(response.headers_mut());
+            return Ok(response);
+        }
         let (who, mut response) = match self.shared.admit(peer, &request) {
             Ok(who) => {
                 let name = who.name.clone();
@@ -234,7 +258,8 @@ fn harden(headers: &mut HeaderMap) {
         ("cross-origin-resource-policy", "same-origin"),
         ("referrer-policy", "no-referrer"),
     ] {
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        // The page has a policy of its own.
+        headers.entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));
     }
 }
 

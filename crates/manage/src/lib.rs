@@ -7,6 +7,7 @@
 //!   [`running`] is the one of this machine.
 //! * [`app`] checks a request: limits ([`limits`]), origin ([`browser`]), identity ([`access`]), role, body. It records changes
 //!   in the [`audit`] log.
+//! * `page` is the web page.
 //! * [`serve`] has the sockets, and [`service`] all of it together.
 //! * [`jobs`] are long work, [`sampler`] and [`live`] are rates, [`metrics`] is for Prometheus.
 //!
@@ -27,6 +28,7 @@ pub mod limits;
 mod live;
 pub mod metrics;
 pub mod openapi;
+mod page;
 mod patient;
 pub mod problem;
 pub mod remote;

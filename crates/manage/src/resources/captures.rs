@@ -82,7 +82,13 @@ fn begin(call: &Call) -> Result<Answer, Problem> {
     if let Some(reason) = drops {
         options.push(format!("--drops={reason}"));
     }
-    let plan = super::jobs::plan(call, "capture", Some(seconds), Some("packets.pcapng"), "application/vnd.tcpdump.pcap");
+    let plan = super::jobs::plan(
+        call,
+        "capture",
+        Some(seconds),
+        Some("packets.pcapng"),
+        "application/vnd.tcpdump.pcap",
+    );
     let with_file = |file: &str| {
         options.push(format!("--write={file}"));
         options

@@ -42,7 +42,8 @@ fn begin(call: &Call) -> Result<Answer, Problem> {
     if call.body["kernel"] != true {
         options.push("--no-kernel".into());
     }
-    let plan = super::jobs::plan(call, "recording", Some(seconds), Some("run.prof"), "application/octet-stream");
+    let plan =
+        super::jobs::plan(call, "recording", Some(seconds), Some("run.prof"), "application/octet-stream");
     let with_file = |file: &str| {
         options.push(format!("--output={file}"));
         options
