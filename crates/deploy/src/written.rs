@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use conf::init::{self, Kernel};
 use elements::compound::arguments::is_interface_name;
+use elements::compound::nat::Source;
 use elements::compound::router::Router;
 use elements::compound::vrf::Vrf;
 
@@ -32,6 +33,10 @@ pub struct Wanted {
     pub ipsec: bool,
     /// VRFs, as `red:77=eth1,eth2`.
     pub vrfs: Vec<String>,
+    /// The file of statements by which addresses are translated.
+    pub nat: Option<PathBuf>,
+    /// The interfaces that lead outside, for address translation; those with DHCP where there is none.
+    pub outside: Vec<String>,
     /// The directory to write, which must not exist.
     pub directory: PathBuf,
     /// The name of the deployment and of the namespace; that of the directory where there is none.
@@ -56,6 +61,15 @@ pub struct Checked<'a> {
     router: Router,
 }
 
+/// A file of statements by its whole path: the router runs elsewhere.
+fn statements(file: &Path) -> Result<Source, String> {
+    let path = std::path::absolute(file).map_err(|why| format!("{}: {why}", file.display()))?;
+    match path.exists() {
+        true => Ok(Source::File(path.display().to_string())),
+        false => Err(format!("{}: there is no such file of statements", file.display())),
+    }
+}
+
 impl Wanted {
     /// Looks for what is wrong, before anything is written.
     ///
@@ -76,6 +90,8 @@ impl Wanted {
             ipsec: self.ipsec,
             vrfs: self.vrfs.clone(),
             may_overlap: self.force,
+            nat: self.nat.as_deref().map(statements).transpose().map_err(Error::Wrong)?,
+            outside: self.outside.clone(),
             ..Kernel::default()
         };
         let router = init::described(&self.interfaces, &[], &[], kernel).map_err(Error::Wrong)?;

@@ -117,6 +117,7 @@ reasons! {
     MappingTaken "mapping-taken" "The only mapping that an address translator could make belongs to another flow, and is guaranteed.";
     MappingFiltered "mapping-filtered" "The filter of an address translator does not let this sender use the mapping.";
     NoFreePort "no-free-port" "An address translator has no outside port left, or an outside address that another inside host uses with the same peer.";
+    NoOutsideAddress "no-outside-address" "The outside interface of an address translator has no address at present, or sessions of the host's former one are still ending.";
     SubscriberLimit "subscriber-limit" "The inside host has as many sessions, ports or blocks of ports through an address translator as it may.";
     HostFlowLimit "host-flow-limit" "The host has begun as many flows through an address translator as it may.";
     FirewallRule "firewall-rule" "A rule of a firewall, or its default, refuses the packet.";

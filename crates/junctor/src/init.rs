@@ -93,7 +93,8 @@ enum What {
         /// Translate addresses and ports of IPv4, as the statements of this file say: see 'junctor nat'.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]
         nat: Option<String>,
-        /// With --nat or --balance, an interface that leads outside; may be repeated. By default those of the default routes.
+        /// With --nat or --balance, an interface that leads outside; may be repeated. By default those of the default routes, or else those
+        /// with 'dhcp'.
         #[arg(long, value_name = "IF")]
         outside: Vec<String>,
         /// Share connections among servers, as the statements of this file say: see 'junctor balance'.
@@ -107,12 +108,13 @@ enum What {
     /// A gateway that translates addresses: inside networks share the address of the outside interface.
     #[command(after_help = "Examples:
   junctor init nat eth0=192.0.2.1/24 eth1=10.0.1.1/24 --default 192.0.2.254 > gateway.click
+  junctor init nat eth0=dhcp eth1=10.0.1.1/24 --host --netns gateway --feed routes > gateway.click
   junctor init nat eth0=192.0.2.1/24 eth1=10.0.1.1/24 --default 192.0.2.254 --statement 'translate 10.0.1.0/24 to 192.0.2.1' --statement 'forward tcp https to 10.0.1.20' > gateway.click
 
 A file of statements can be changed while the router runs: see 'junctor init router --nat' and 'junctor nat'.")]
     Nat {
         /// Interfaces with addresses and prefix lengths, as 'init router' has them.
-        #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN[,...][,mtu=BYTES]")]
+        #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN|dhcp[,...][,mtu=BYTES]")]
         interfaces: Vec<String>,
         /// Next hop for all other destinations; its interface leads outside.
         #[arg(long, value_name = "ADDRESS")]
@@ -120,7 +122,7 @@ A file of statements can be changed while the router runs: see 'junctor init rou
         /// Further routes, as 192.168.0.0/16=10.0.1.2; may be repeated.
         #[arg(long, value_name = "PREFIX=NEXTHOP[|NEXTHOP...]")]
         route: Vec<String>,
-        /// An interface that leads outside, in place of that of the default route; may be repeated.
+        /// An interface that leads outside, in place of that of the default route or of the one with 'dhcp'; may be repeated.
         #[arg(long, value_name = "IF")]
         outside: Vec<String>,
         /// What becomes of addresses, as 'junctor elements NAT44' says; may be repeated.
@@ -135,6 +137,9 @@ A file of statements can be changed while the router runs: see 'junctor init rou
         /// The network namespace of those taps.
         #[arg(long, value_name = "NAME", requires = "host")]
         netns: Option<String>,
+        /// Take routes from a control plane ('junctor control') by this channel.
+        #[arg(long, value_name = "CHANNEL", requires = "host")]
+        feed: Option<String>,
     },
     /// An IPsec gateway: a router that joins networks by a tunnel, with new keys, and the commands for Linux at the other end.
     Ipsec(Gateway),
@@ -204,10 +209,11 @@ pub(crate) fn main(args: &Args) -> u8 {
                 }
             }
         }
-        What::Nat { interfaces, default, route, outside, statement, firewall, host, netns } => {
+        What::Nat { interfaces, default, route, outside, statement, firewall, host, netns, feed } => {
             let kernel = init::Kernel {
                 answers: *host,
                 netns: netns.clone(),
+                feed: feed.clone(),
                 firewall: firewall.clone(),
                 nat: Some(Source::Statements(statement.clone())),
                 outside: outside.clone(),

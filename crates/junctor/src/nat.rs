@@ -164,8 +164,13 @@ fn check(file: &std::path::Path, as_json: bool) -> u8 {
         let (translations, forwards, statics) =
             (policy.translations.len(), policy.forwards.len(), policy.statics.len());
         let outside: u64 = policy.outside().iter().map(|range| range.count()).sum();
+        let named = match &policy.interfaces()[..] {
+            [] => String::new(),
+            [one] => format!(" and those of interface {one}"),
+            several => format!(" and those of interfaces {}", several.join(", ")),
+        };
         outln!(
-            "{}: {translations} translations, {forwards} forwards, {statics} static, {outside} outside addresses: usable",
+            "{}: {translations} translations, {forwards} forwards, {statics} static, {outside} outside addresses{named}: usable",
             file.display()
         );
     }
@@ -200,7 +205,7 @@ fn test(file: &std::path::Path, inside: IpAddr, as_json: bool) -> u8 {
         outln!(
             "{}",
             json!({
-                "inside": inside, "outside": outside, "first_port": low, "last_port": high, "blocks": blocks,
+                "inside": inside, "outside": outside, "interface": becomes.interface, "first_port": low, "last_port": high, "blocks": blocks,
                 "line": becomes.line,
             })
         );
@@ -211,7 +216,11 @@ fn test(file: &std::path::Path, inside: IpAddr, as_json: bool) -> u8 {
         (None, 0) => "all ports".to_owned(),
         (None, _) => format!("ports {low}-{high}"),
     };
-    outln!("{inside}: {} {ports} (line {})", outside.join(","), becomes.line);
+    let outside = match becomes.interface {
+        Some(interface) => format!("the address of interface {interface}"),
+        None => outside.join(","),
+    };
+    outln!("{inside}: {outside} {ports} (line {})", becomes.line);
     exit::SUCCESS
 }
 
@@ -249,16 +258,19 @@ fn show(of: &Of) -> Result<u8, Failure> {
         client.read(&format!("{element}.{name}")).map(|text| text.trim().parse::<u64>().unwrap_or_default())
     };
     let (sessions, mappings, capacity) = (number("nsessions")?, number("nmappings")?, number("capacity")?);
+    let interfaces = view::interfaces(&mut client, &element)?;
     if of.json {
         outln!(
             "{}",
             json!({
                 "element": element, "sessions": sessions, "mappings": mappings, "capacity": capacity,
                 "statements": view::statements_json(&statements),
+                "interfaces": view::interfaces_json(&interfaces),
             })
         );
     } else {
         out!("{}", view::statements_text(&statements));
+        out!("{}", view::interfaces_text(&interfaces));
         outln!("{sessions} sessions of {capacity}, {mappings} mappings");
     }
     Ok(exit::SUCCESS)

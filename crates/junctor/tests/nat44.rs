@@ -315,6 +315,9 @@ fn files_are_checked() {
     let (status, out, err) = on_file(&format!("{STATEMENTS}static 10.0.1.9 to 192.0.2.1\n"), &["check"]);
     assert_eq!((status, out.as_str()), (2, ""));
     assert!(err.contains("/f.nat:5:1") && err.contains("192.0.2.1 is in a pool, too"), "{err}");
+    let (status, out, err) = on_file("translate 10.0.1.0/24 to interface eth1\nforward udp 53 on interface eth2 to 10.0.1.9", &["check"]);
+    let usable = "/f.nat: 1 translations, 1 forwards, 0 static, 0 outside addresses and those of interfaces eth1, eth2: usable\n";
+    assert_eq!((status, out.as_str(), err.as_str()), (0, usable, ""));
     let (status, out, _) = on_file("translate 10.0.0.0/8 to nowhere", &["check", "--json"]);
     assert!(status == 2 && out.contains("E0701"), "{out}");
     let (status, _, err) = on_file("translate \u{0} \u{fffd}", &["check"]);
@@ -337,6 +340,12 @@ fn files_say_what_addresses_become() {
     let found: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&found["outside"][0], &found["line"]), (&"192.0.2.2".into(), &1.into()));
     assert_eq!((&found["first_port"], &found["last_port"]), (&1024.into(), &1773.into()));
+    let text_by_interface = "translate 10.0.1.0/24 to interface eth1";
+    let said = "10.0.1.5: the address of interface eth1 ports 1024-65535 (line 1)\n";
+    assert_eq!(on_file(text_by_interface, &["test", "10.0.1.5"]), (0, said.to_owned(), String::new()));
+    let (_, out, _) = on_file(text_by_interface, &["test", "10.0.1.5", "--json"]);
+    let found: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&found["interface"], &found["outside"]), (&"eth1".into(), &serde_json::json!([])));
     // And back.
     for (outside, protocol, status, said) in [
         ("192.0.2.2:1700", "tcp", 0, "192.0.2.2:1700: 100.64.0.86 (line 1)\n"),
@@ -522,7 +531,14 @@ fn gateways_stand_in_one_text() {
         assert!(checked.status.success() && checked.stderr.is_empty(), "{interfaces:?}: {checked:?}");
     }
     for (more, said) in [
-        (&["d0=dhcp", "--outside", "d0", "--host"][..], "has its address by DHCP"),
+        (
+            &["d0=dhcp", "--host", "--statement", "translate 10.0.1.0/24 to interface d7"][..],
+            "names interface 'd7', which does not lead outside",
+        ),
+        (
+            &["d0=dhcp", "--host", "--statement", "translate 10.0.1.0/24 to interface d0 block 64"],
+            "no blocks can be given",
+        ),
         (
             &[
                 "d0=192.0.2.1/24",
@@ -551,6 +567,29 @@ fn gateways_stand_in_one_text() {
         String::from_utf8_lossy(&checked.stderr).contains("OUTSIDE without NAT or STATEMENT"),
         "{checked:?}"
     );
+}
+
+/// A deployment whose outside address comes by DHCP: its router is a sound text.
+#[test]
+fn a_deployment_may_translate_to_an_interface() {
+    let files = tempfile::tempdir().unwrap();
+    let path = |name: &str| files.path().join(name).display().to_string();
+    let (statements, directory) = (path("home.nat"), path("home"));
+    let interfaces = ["d0=dhcp", "d1=10.0.1.1/24"];
+    let write = |more: &[&str]| {
+        let words = ["--nat", &statements, "--directory", &directory];
+        Command::new(JUNCTOR).arg("router").args(interfaces).args(words).args(more).output().unwrap()
+    };
+    let missing = write(&[]);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no such file of statements"), "{missing:?}");
+    std::fs::write(&statements, "translate 10.0.1.0/24 to interface d0\n").unwrap();
+    let written = write(&[]);
+    assert!(written.status.success(), "{written:?}");
+    let config = format!("{directory}/router.click");
+    let text = std::fs::read_to_string(&config).unwrap();
+    assert!(text.contains("OUTSIDE 1, INTERFACE d0 twin0, RESERVED 32768-60999"), "{text}");
+    let checked = Command::new(JUNCTOR).args(["check", &config]).output().unwrap();
+    assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}");
 }
 
 #[test]

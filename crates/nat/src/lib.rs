@@ -18,9 +18,11 @@
 //! 1. [`read`] makes a [`Policy`](policy::Policy) of a text, or says what is wrong in it.
 //! 2. [`Nat::leaving`] translates packets that go outside, [`Nat::arriving`] those that come to an outside address.
 //! 3. [`Nat::replace`] puts another policy in place. Sessions stay where it allows them.
+//! 4. [`Nat::set_addresses`] says which addresses interfaces have that statements name.
 #![forbid(unsafe_code)]
 
 mod hosts;
+mod interfaces;
 mod intervals;
 mod journal;
 mod nat;
@@ -34,6 +36,7 @@ mod track;
 
 pub use alg::{ftp, sip, stream};
 pub use hosts::{Mark, is_stand_in};
+pub use interfaces::{Addresses, Unfit};
 pub use journal::{Change, Event, Lack, Log, What, subscriber_text};
 pub use nat::{Ahead, AlgCounts, Cause, Edit, Nat, Outcome, PutOff, Session, Subscriber};
 pub use packet::Unseen;

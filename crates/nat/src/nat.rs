@@ -16,6 +16,7 @@
 //! Keys of packets as they are inside have zone 0, those of packets as they are outside have zone 1. So the same addresses may be
 //! in use on both sides.
 
+mod addresses;
 mod adopt;
 mod alg;
 mod errors;
@@ -45,6 +46,7 @@ use crate::policy::{Filter, Policy, TCP};
 use crate::ports::Kind;
 use crate::stream::Stream;
 use crate::track::Track;
+use addresses::Following;
 pub use alg::AlgCounts;
 pub use listing::{Session, Subscriber};
 pub use shared::PutOff;
@@ -91,6 +93,8 @@ pub enum Cause {
     SubscriberLimit,
     /// No outside port is free.
     NoPort,
+    /// The outside interface has no address that can be used.
+    NoAddress,
     /// There is no room for another session.
     Full,
 }
@@ -132,8 +136,11 @@ pub struct Ahead {
 #[derive(Debug)]
 pub struct Nat {
     policy: Arc<Policy>,
-    /// Outside addresses that are the router's own.
+    /// Outside addresses that are the router's own; first those that are always.
     own: Vec<u32>,
+    written_own: Vec<u32>,
+    /// Addresses of interfaces.
+    following: Following,
     sessions: FlowTable<Entry>,
     /// Their packets and bytes, by their numbers.
     tally: Tally,
@@ -190,6 +197,8 @@ impl Nat {
         let sessions = policy.sessions;
         let mut nat = Nat {
             own: own.to_vec(),
+            written_own: own.to_vec(),
+            following: Following::default(),
             sessions: FlowTable::new(sessions, seed),
             tally: Tally::default(),
             mappings: FlowTable::new(sessions, seed.rotate_left(32)),
@@ -231,10 +240,12 @@ impl Nat {
         for one in &policy.forwards {
             for (n, port) in (one.ports.0..=one.ports.1).enumerate() {
                 let target = (one.inside, one.port + n as u16);
-                self.forwards.insert((one.protocol, one.outside, port), target);
-                self.forwarded.entry((one.protocol, target.0, target.1)).or_insert((one.outside, port));
-                if let Some(kind) = Kind::of(one.protocol) {
-                    self.subscribers.space(one.outside).take(kind, port);
+                for outside in one.outside.iter().copied() {
+                    self.forwards.entry((one.protocol, outside, port)).or_insert(target);
+                    self.forwarded.entry((one.protocol, target.0, target.1)).or_insert((outside, port));
+                    if let Some(kind) = Kind::of(one.protocol) {
+                        self.subscribers.space(outside).take(kind, port);
+                    }
                 }
             }
         }
@@ -269,6 +280,7 @@ impl Nat {
     #[inline]
     pub fn reap(&mut self, now_ns: u64, mut looks: usize) {
         self.grow_along();
+        self.follow_along(looks);
         self.subscribers.pass(now_ns);
         while let Some(id) = self.sessions.expired(now_ns, &mut looks) {
             self.remove(id);
@@ -278,10 +290,21 @@ impl Nat {
     /// Keeps a range of ports of the router's own addresses from subscribers: programs of the router use them.
     pub fn reserve_own(&mut self, range: (u16, u16)) {
         self.reserved.push(range);
-        for address in self.own.iter().filter(|address| self.policy.is_outside(**address)) {
-            for kind in [Kind::Tcp, Kind::Udp] {
-                (range.0..=range.1).for_each(|port| self.subscribers.space(*address).take(kind, port));
-            }
+        let own: Vec<u32> =
+            self.own.iter().copied().filter(|address| self.policy.is_outside(*address)).collect();
+        own.into_iter().for_each(|address| self.reserve_range(address, range));
+    }
+
+    fn reserve_range(&mut self, address: u32, (low, high): (u16, u16)) {
+        for kind in [Kind::Tcp, Kind::Udp] {
+            (low..=high).for_each(|port| self.subscribers.space(address).take(kind, port));
+        }
+    }
+
+    /// Keeps ports of addresses that have become the router's own.
+    fn reserve_on(&mut self, addresses: &[u32]) {
+        for range in self.reserved.clone() {
+            addresses.iter().for_each(|address| self.reserve_range(*address, range));
         }
     }
 
@@ -442,10 +465,13 @@ impl Nat {
         outcome
     }
 
-    /// Whether a session has not expired. One that has is gone afterwards.
+    /// Whether a session has not expired, and its address is there. One without is gone afterwards.
     #[inline]
     fn is_alive(&mut self, id: FlowId, now_ns: u64) -> bool {
-        let is_alive = self.sessions.flow(id).is_some_and(|flow| flow.expires_ns > now_ns);
+        let is_alive = self
+            .sessions
+            .flow(id)
+            .is_some_and(|flow| flow.expires_ns > now_ns && !self.following.has_lost(flow.reply.dst));
         if !is_alive {
             self.remove(id);
         }
@@ -667,7 +693,7 @@ impl Nat {
     fn mapping_from(&self, protocol: u8, inside: (u32, u16)) -> Option<(FlowId, (u32, u16))> {
         let [inner, _] = mapping_keys(protocol, inside, (0, 0));
         let hit = self.mappings.lookup(&inner)?;
-        let flow = self.mappings.flow(hit.id)?;
+        let flow = self.mappings.flow(hit.id).filter(|flow| !self.following.has_lost(flow.reply.dst))?;
         Some((hit.id, (flow.reply.dst, flow.reply.dport)))
     }
 

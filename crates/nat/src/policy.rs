@@ -119,8 +119,10 @@ pub struct Translation {
     pub inside: Vec<Range>,
     /// IPv6 addresses inside (NAT64): each network of 64 bits is a subscriber.
     pub inside6: Vec<Range<u128>>,
-    /// The outside addresses.
+    /// The outside addresses; those that the interface has, if there is one.
     pub pool: Vec<Range>,
+    /// The interface whose addresses these are.
+    pub interface: Option<String>,
     /// The first and the last outside port.
     pub ports: (u16, u16),
     /// How they are given.
@@ -189,8 +191,10 @@ impl Translation {
 pub struct Forward {
     /// TCP or UDP.
     pub protocol: u8,
-    /// The outside address.
-    pub outside: u32,
+    /// The outside address, or those that the interface has.
+    pub outside: Vec<u32>,
+    /// The interface whose addresses these are.
+    pub interface: Option<String>,
     /// The first and the last outside port.
     pub ports: (u16, u16),
     /// The inside address, or the one that stands for an IPv6 host.
@@ -201,6 +205,13 @@ pub struct Forward {
     pub line: u32,
     /// Its text.
     pub text: String,
+}
+
+impl Forward {
+    /// The outside addresses as ranges.
+    pub fn ranges(&self) -> impl Iterator<Item = Range> + '_ {
+        self.outside.iter().map(|address| Range { first: *address, last: *address })
+    }
 }
 
 /// Inside addresses that have outside addresses of their own, one by one.
@@ -491,7 +502,10 @@ impl Policy {
             return Some((self.known_as(inside), Some(port), line));
         }
         let is_for = |one: &&Forward| {
-            (one.protocol, one.outside) == (protocol, address) && one.ports.0 <= port && port <= one.ports.1
+            one.protocol == protocol
+                && one.outside.contains(&address)
+                && one.ports.0 <= port
+                && port <= one.ports.1
         };
         if let Some(one) = self.forwards.iter().find(is_for) {
             return Some((self.known_as(one.inside), Some(one.port + (port - one.ports.0)), one.line));
@@ -512,7 +526,7 @@ impl Policy {
         if let Some((address, outside)) = known.and_then(|one| Some((one, self.static_outside(one)?))) {
             let line = self.statements.statics.iter().find(|one| one.inside.holds(address))?.line;
             let outside = vec![Range { first: outside, last: outside }];
-            return Some(Becomes { outside, ports: (0, u16::MAX), blocks: None, line });
+            return Some(Becomes { outside, interface: None, ports: (0, u16::MAX), blocks: None, line });
         }
         let by = match inside {
             IpAddr::V4(_) => self.translation(known?),
@@ -530,13 +544,13 @@ impl Policy {
             }
             _ => (one.pool.clone(), one.ports),
         };
-        Some(Becomes { outside, ports, blocks, line: one.line })
+        Some(Becomes { outside, interface: one.interface.clone(), ports, blocks, line: one.line })
     }
 
     /// All outside addresses, in ascending order without repeats.
     pub fn outside(&self) -> Vec<Range> {
         let pools = self.translations.iter().flat_map(|translation| translation.pool.iter().copied());
-        let forwards = self.forwards.iter().map(|one| Range { first: one.outside, last: one.outside });
+        let forwards = self.forwards.iter().flat_map(Forward::ranges);
         let statics = self.statements.statics.iter().map(|one| one.outside);
         let mut all: Vec<Range> = pools.chain(forwards).chain(statics).collect();
         all.sort_unstable();
@@ -558,6 +572,8 @@ impl Policy {
 pub struct Becomes {
     /// One of these outside addresses.
     pub outside: Vec<Range>,
+    /// The interface whose addresses these are.
+    pub interface: Option<String>,
     /// One of the ports from the first to the last.
     pub ports: (u16, u16),
     /// In blocks: their size, and how many at most.

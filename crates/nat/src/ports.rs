@@ -206,6 +206,11 @@ impl PortSpace {
         }
     }
 
+    /// Whether no port has been used since it was shrunk.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bits.iter().all(Option::is_none)
+    }
+
     /// Whether no port of a range is in use for any protocol, or held.
     pub(crate) fn is_free(&self, range: (u16, u16)) -> bool {
         let words = usize::from(range.0 >> 6)..=usize::from(range.1 >> 6);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the text of a file to a [`Policy`], with everything that is wrong in it.
 
+mod outside;
 mod together;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,6 +17,7 @@ use crate::policy::{
     Translation, UDP,
 };
 use crate::prefix::Prefix64;
+use outside::{INTERFACE, On};
 
 /// Sessions at most, and how many by default.
 const SESSIONS_MAX: usize = 1 << 24;
@@ -317,7 +319,7 @@ impl Reader {
     }
 
     fn translation(&mut self, line: &Line) -> Option<()> {
-        const HELP: &str = "write `translate INSIDE to OUTSIDE [ports LOW-HIGH] [block SIZE [max N]] [deterministic] \
+        const HELP: &str = "write `translate INSIDE to OUTSIDE|interface NAME [ports LOW-HIGH] [block SIZE [max N]] [deterministic] \
                             [max-sessions N] [max-ports N]`";
         self.has_room(line, self.policy.translations.len())?;
         let mut rest = Rest::of(line);
@@ -332,7 +334,8 @@ impl Reader {
         self.keyword(&mut rest, "to", HELP)?;
         let pool = self.word(&mut rest, "the outside addresses", HELP)?;
         let pool_span = pool.span;
-        let pool = self.ranges(pool)?;
+        let interface = self.interface(pool, &mut rest)?;
+        let pool = if interface.is_some() { Vec::new() } else { self.ranges(pool)? };
         if pool.iter().map(|range| range.count()).sum::<u64>() > POOL_MAX {
             return self.wrong(pool_span, format!("more than {POOL_MAX} outside addresses"), "use fewer");
         }
@@ -340,6 +343,7 @@ impl Reader {
             inside,
             inside6,
             pool,
+            interface,
             ports: PORTS,
             allocation: Allocation::Random,
             sessions_max: u32::MAX,
@@ -401,6 +405,10 @@ impl Reader {
             let help = "write a statement of its own for IPv6 addresses, for example with `block`";
             return self.wrong(inside_span, "'deterministic' is for IPv4 addresses", help);
         }
+        if new.allocation == Allocation::Deterministic && new.interface.is_some() {
+            let help = "name the outside addresses, or leave it out";
+            return self.wrong(pool_span, "'deterministic' needs addresses that are known beforehand", help);
+        }
         match new.allocation {
             Allocation::Blocks { size, .. } if u32::from(size) > new.width() => {
                 return self.wrong(
@@ -423,7 +431,8 @@ impl Reader {
     }
 
     fn forward(&mut self, line: &Line) -> Option<()> {
-        const HELP: &str = "write `forward tcp|udp PORT[-PORT] [on OUTSIDE] to INSIDE [port PORT]`";
+        const HELP: &str =
+            "write `forward tcp|udp PORT[-PORT] [on OUTSIDE|interface NAME] to INSIDE [port PORT]`";
         self.has_room(line, self.policy.forwards.len())?;
         let mut rest = Rest::of(line);
         let protocol = self.word(&mut rest, "the protocol", HELP)?;
@@ -438,10 +447,13 @@ impl Reader {
         let ports = self.word(&mut rest, "the outside port", HELP)?;
         let ports = self.ports(ports)?;
         let mut word = self.word(&mut rest, "'to'", HELP)?;
-        let mut outside = None;
+        let mut on = None;
         if word.text == "on" {
             let address = self.word(&mut rest, "the outside address", HELP)?;
-            outside = Some(self.address(address)?);
+            on = Some(match self.interface(address, &mut rest)? {
+                Some(interface) => On::Interface(interface),
+                None => On::Address(self.address(address)?),
+            });
             word = self.word(&mut rest, "'to'", HELP)?;
         }
         if word.text != "to" {
@@ -472,16 +484,9 @@ impl Reader {
             return self.wrong(line.span, "the inside ports would be above 65535", "write a smaller port");
         }
         self.end(&mut rest, HELP)?;
-        let pools: Vec<Range> = self.policy.translations.iter().flat_map(|one| one.pool.clone()).collect();
-        let outside = match (outside, &pools[..]) {
-            (Some(outside), _) => outside,
-            (None, [first, ..]) if pools.iter().all(|range| range == first) && first.count() == 1 => {
-                first.first
-            }
-            (None, _) => {
-                let help = "write `on ADDRESS`: there is not exactly one outside address to choose";
-                return self.wrong(line.words[0].span, "a forward without outside address", help);
-            }
+        let Some(on) = on.or_else(|| self.only_outside()) else {
+            let help = "write `on ADDRESS` or `on interface NAME`: there is not exactly one outside address to choose";
+            return self.wrong(line.words[0].span, "a forward without outside address", help);
         };
         let count = |one: &Forward| usize::from(one.ports.1 - one.ports.0) + 1;
         let ports_before: usize = self.policy.forwards.iter().map(count).sum();
@@ -490,9 +495,14 @@ impl Reader {
             return self.wrong(line.span, message, "use `static` for a host that gets all of them");
         }
         let text = line.text();
+        let (outside, interface) = match on {
+            On::Address(address) => (vec![address], None),
+            On::Interface(name) => (Vec::new(), Some(name)),
+        };
         self.policy.forwards.push(Forward {
             protocol,
             outside,
+            interface,
             ports,
             inside,
             port,
@@ -512,6 +522,10 @@ impl Reader {
         self.keyword(&mut rest, "to", HELP)?;
         let outside = self.word(&mut rest, "the outside address", HELP)?;
         let span = outside.span;
+        if outside.text == INTERFACE {
+            let help = "name its address, or write `forward` for the ports that lead inside";
+            return self.wrong(span, "an address of an interface is shared, so no host has it alone", help);
+        }
         let outside = self.one_range(outside)?;
         self.end(&mut rest, HELP)?;
         if inside.count() != outside.count() {

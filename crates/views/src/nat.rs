@@ -41,6 +41,24 @@ pub struct Host {
     pub blocks: Vec<(u16, u64)>,
 }
 
+/// An address of an interface that statements may name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The interface.
+    pub name: String,
+    /// The address; none if the interface has none.
+    pub address: Option<Ipv4Addr>,
+    /// `used`, `none`, or `unused: ` and why.
+    pub state: String,
+}
+
+fn interface(line: &str) -> Option<Interface> {
+    let mut words = line.splitn(3, ' ');
+    let (name, address, state) = (words.next()?.to_owned(), words.next()?, words.next()?.to_owned());
+    let address = if address == "-" { None } else { Some(address.parse().ok()?) };
+    Some(Interface { name, address, state })
+}
+
 fn statement(line: &str) -> Option<Statement> {
     let mut words = line.splitn(5, ' ');
     Some(Statement {
@@ -74,6 +92,15 @@ fn host(line: &str) -> Option<Host> {
 pub fn statements(client: &mut Client, element: &str) -> Result<Vec<Statement>, Failure> {
     let text = client.read(&format!("{element}.statements"))?;
     text.lines().map(|line| statement(line).ok_or_else(|| not_understood(line))).collect()
+}
+
+/// The addresses of interfaces that statements may name.
+///
+/// # Errors
+/// The router, or an answer that is not understood.
+pub fn interfaces(client: &mut Client, element: &str) -> Result<Vec<Interface>, Failure> {
+    let text = client.read(&format!("{element}.addresses"))?;
+    text.lines().map(|line| interface(line).ok_or_else(|| not_understood(line))).collect()
 }
 
 /// Inside hosts that have sessions.
@@ -280,6 +307,25 @@ pub fn statements_text(statements: &[Statement]) -> String {
     text
 }
 
+/// Addresses of interfaces, a line each.
+pub fn interfaces_text(interfaces: &[Interface]) -> String {
+    let mut text = String::new();
+    for Interface { name, address, state } in interfaces {
+        let _ = match address {
+            None => writeln!(text, "interface {name} has no address"),
+            Some(address) if state == "used" => writeln!(text, "interface {name} has {address}"),
+            Some(address) => writeln!(text, "interface {name} has {address}, {state}"),
+        };
+    }
+    text
+}
+
+/// The same for programs.
+pub fn interfaces_json(interfaces: &[Interface]) -> Vec<Value> {
+    let one = |one: &Interface| json!({ "name": one.name, "address": one.address, "state": one.state });
+    interfaces.iter().map(one).collect()
+}
+
 /// Statements for programs.
 pub fn statements_json(statements: &[Statement]) -> Vec<Value> {
     let one = |s: &Statement| {
@@ -394,6 +440,15 @@ mod tests {
         ] {
             assert_eq!(event(wrong), None, "{wrong}");
         }
+        let lines = ["ppp0 192.0.2.7 used", "ppp0 10.0.1.1 unused: a statement has it inside", "ppp1 - none"];
+        let found: Vec<Interface> = lines.iter().filter_map(|line| interface(line)).collect();
+        assert_eq!(
+            interfaces_text(&found),
+            "interface ppp0 has 192.0.2.7\ninterface ppp0 has 10.0.1.1, unused: a statement has it inside\n\
+             interface ppp1 has no address\n"
+        );
+        assert_eq!(interfaces_json(&found)[2], json!({ "name": "ppp1", "address": null, "state": "none" }));
+        assert!(interface("ppp0 192.0.2.7").is_none() && interface("ppp0 x used").is_none());
         assert!(host("10.0.1.5").is_none() && statement("x").is_none());
     }
 }

@@ -5,8 +5,8 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use nat::Prefix64;
 use nat::policy::{self, Allocation, Policy, Range};
+use nat::{Addresses, Prefix64};
 use wire::{Prefix4, Prefix6};
 
 use super::ipv4::ERRORS;
@@ -37,12 +37,14 @@ pub struct Translation {
     ranges: Vec<Range>,
     /// What of outside addresses statements take for hosts inside alone.
     pub(super) taken: Taken,
+    /// The interfaces whose addresses statements name, or may.
+    named: Vec<usize>,
     /// Behind what IPv6 hosts see IPv4 addresses, if there are IPv6 hosts inside (NAT64).
     prefix: Option<Prefix64>,
 }
 
 impl Translation {
-    /// How a router translates addresses whose interfaces and routes are known. `outside` are the interfaces that lead outside; if there is none, those of default routes.
+    /// How a router translates addresses whose interfaces and routes are known. `outside` are the interfaces that lead outside; if there is none, those of default routes, or else those with DHCP.
     /// A file is read, if it is there: the router answers ARP for outside addresses on its links. No statements: inside networks share the
     /// first address of the outside.
     ///
@@ -60,11 +62,12 @@ impl Translation {
             Source::File(path) if !Path::new(path).exists() => {
                 return Ok(Translation {
                     source,
-                    outside,
                     is_there: false,
                     answered: Vec::new(),
                     ranges: Vec::new(),
                     taken: Taken::default(),
+                    named: named_by(router, None, &outside)?,
+                    outside,
                     prefix: None,
                 });
             }
@@ -75,13 +78,16 @@ impl Translation {
             let shown = lang::render_short(&reading.diagnostics, &reading.sources);
             return Err(shown.trim_end().to_owned());
         };
+        let named = named_by(router, Some(&policy), &outside)?;
+        let policy = policy.with_addresses(&written(router));
         let answered = on_links(router, &policy, &outside)?;
         let own =
             router.interfaces.iter().flat_map(|port| port.four.iter().map(|(address, _)| address.to_bits()));
         let own: Vec<u32> = own.collect();
         let in_blocks = policy.translations.iter().filter(|one| one.allocation != Allocation::Random);
-        let meets =
-            |one: &&policy::Translation| own.iter().any(|own| one.pool.iter().any(|range| range.holds(*own)));
+        let meets = |one: &&policy::Translation| {
+            one.interface.is_some() || own.iter().any(|own| one.pool.iter().any(|range| range.holds(*own)))
+        };
         if let Some(one) = in_blocks.into_iter().find(meets).filter(|_| router.host || router.bfd.is_some()) {
             return Err(format!(
                 "line {}: programs of the router use ports of its own addresses, so no blocks can be given of them: name other outside addresses",
@@ -105,7 +111,7 @@ impl Translation {
         }
         let (prefix, ranges) = (policy.prefix, policy.outside());
         let taken = Taken::new(&policy);
-        Ok(Translation { source, outside, is_there: true, answered, ranges, taken, prefix })
+        Ok(Translation { source, outside, is_there: true, answered, ranges, taken, named, prefix })
     }
 }
 
@@ -131,6 +137,10 @@ fn outside_of(router: &Router, names: &[String]) -> Result<Vec<usize>, String> {
         let defaults = router.routes4.iter().filter(|route| route.prefix == Prefix4::DEFAULT);
         found.extend(defaults.flat_map(|route| route.hops.iter().map(|(_, interface)| *interface)));
     }
+    // A lease comes with a default route.
+    if found.is_empty() {
+        found.extend((0..router.interfaces.len()).filter(|i| router.interfaces[*i].dhcp));
+    }
     found.sort_unstable();
     found.dedup();
     if found.is_empty() {
@@ -138,16 +148,50 @@ fn outside_of(router: &Router, names: &[String]) -> Result<Vec<usize>, String> {
             "address translation needs an outside: name its interface, or give a default route".into()
         );
     }
-    if let Some(i) = found.iter().find(|i| router.interfaces[**i].dhcp) {
-        let name = &router.interfaces[*i].name;
-        return Err(format!(
-            "{name} leads outside, and has its address by DHCP: statements name outside addresses"
-        ));
-    }
     match found.iter().find(|i| !router.interfaces[**i].has4()) {
         Some(i) => Err(format!("{} leads outside, but has no IPv4 address", router.interfaces[*i].name)),
         None => Ok(found),
     }
+}
+
+/// The interfaces whose addresses statements name: those that lead outside, if they name any, or if one has its address by DHCP.
+///
+/// # Errors
+/// They name one that does not lead outside.
+fn named_by(router: &Router, policy: Option<&Policy>, outside: &[usize]) -> Result<Vec<usize>, String> {
+    let name = |i: &usize| router.interfaces[*i].name.as_str();
+    let names = policy.map_or_else(Vec::new, Policy::interfaces);
+    if let Some(other) = names.iter().find(|one| outside.iter().all(|i| name(i) != **one)) {
+        let known: Vec<&str> = outside.iter().map(name).collect();
+        return Err(format!(
+            "a statement names interface '{other}', which does not lead outside: those that do are {}",
+            known.join(", ")
+        ));
+    }
+    let is_needed = !names.is_empty() || outside.iter().any(|i| router.interfaces[*i].dhcp);
+    Ok(if is_needed { outside.to_vec() } else { Vec::new() })
+}
+
+/// The addresses of interfaces that are known beforehand.
+fn written(router: &Router) -> Addresses {
+    let mut all = Addresses::default();
+    for interface in &router.interfaces {
+        all.set(&interface.name, interface.four.iter().map(|(address, _)| *address));
+    }
+    all
+}
+
+/// The arguments that say which addresses interfaces have.
+fn interfaces(router: &Router, translation: &Translation) -> String {
+    let one = |i: &usize| {
+        let interface = &router.interfaces[*i];
+        let source = match router.host {
+            true => format!(" twin{i}"),
+            false => interface.four.iter().map(|(address, _)| format!(" {address}")).collect(),
+        };
+        format!(", INTERFACE {}{source}", interface.name)
+    };
+    translation.named.iter().map(one).collect()
 }
 
 /// The statement by which inside networks share the first address of the outside.
@@ -157,9 +201,15 @@ fn shared(router: &Router, outside: &[usize]) -> Result<String, String> {
     prefixes.sort_unstable_by_key(|prefix| (prefix.addr(), prefix.len()));
     prefixes.dedup_by(|later, kept| last(later) <= last(kept));
     let networks: Vec<String> = prefixes.iter().map(Prefix4::to_string).collect();
-    let address = outside.iter().find_map(|i| router.interfaces[*i].four.first()).map(|(address, _)| address);
-    match address {
-        Some(address) if !networks.is_empty() => Ok(format!("translate {} to {address}", networks.join(","))),
+    // The first interface whose address comes by DHCP, unless one has an address that is known.
+    let address = outside.iter().find_map(|i| router.interfaces[*i].four.first());
+    let by_dhcp = || outside.iter().map(|i| &router.interfaces[*i]).find(|interface| interface.dhcp);
+    let to = match address {
+        Some((address, _)) => Some(address.to_string()),
+        None => by_dhcp().map(|interface| format!("interface {}", interface.name)),
+    };
+    match to {
+        Some(to) if !networks.is_empty() => Ok(format!("translate {} to {to}", networks.join(","))),
         _ => Err("address translation needs an inside network and an outside address".into()),
     }
 }
@@ -316,7 +366,8 @@ pub(super) fn text(router: &Router) -> String {
     };
     format!(
         "// Address translation: {who_says} what becomes of addresses. Fragments have no ports: packets are put together first.\n\
-         {missing}{legend}nat44 :: NAT44({statements}{own}, OUTSIDE{paints}{reserved}{hairpins});\n\n",
+         {missing}{legend}nat44 :: NAT44({statements}{own}, OUTSIDE{paints}{interfaces}{reserved}{hairpins});\n\n",
+        interfaces = interfaces(router, translation),
     )
 }
 

@@ -35,12 +35,14 @@ impl Led {
             line: one.line,
             text: one.text.clone(),
         });
-        let forwards = policy.forwards.iter().map(|one| Led {
-            range: Range { first: one.outside, last: one.outside },
-            protocol: Some(one.protocol),
-            ports: Some(one.ports),
-            line: one.line,
-            text: one.text.clone(),
+        let forwards = policy.forwards.iter().flat_map(|one| {
+            one.ranges().map(|range| Led {
+                range,
+                protocol: Some(one.protocol),
+                ports: Some(one.ports),
+                line: one.line,
+                text: one.text.clone(),
+            })
         });
         statics.chain(forwards).collect()
     }

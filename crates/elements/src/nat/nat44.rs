@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # NAT44
 //!
-//! `NAT44([FILE] [, STATEMENT TEXT ..., OWN ADDRESS ..., keywords OUTSIDE, RESERVED, HAIRPINS])`
+//! `NAT44([FILE] [, STATEMENT TEXT ..., OWN ADDRESS ..., INTERFACE NAME ..., keywords OUTSIDE, RESERVED, HAIRPINS])`
 //!
 //! Translates addresses and ports of IPv4 between an inside and an outside, by the statements of a file.
 //!
@@ -13,6 +13,8 @@
 //! * `FILE` the file of statements. `STATEMENT TEXT` a statement in the configuration itself, in quotes if it has commas; may be repeated, in place of FILE.
 //! * `OWN ADDRESS` an outside address that is the router's own. Packets to it that belong to no session pass; packets to other outside addresses are dropped then. May be
 //!   repeated.
+//! * `INTERFACE NAME [ADDRESS ...|ELEMENT]` an interface that statements may name in place of outside addresses. Its addresses are these; or those that the kernel has at the moment on the device of an element such as
+//!   FromHost, in its namespace; or, with neither, those that the handler `addresses` was told. They are the router's own. May be repeated.
 //! * `OUTSIDE PAINT ...` the paints of packets that have come by outside links. They are dropped if they have an inside address, translated or static, as their source or destination, unless they are
 //!   exempt. Without it, anyone may send from or to inside addresses.
 //! * `RESERVED PORT[-PORT] ...` ports of the router's own addresses that inside hosts do not get, because programs of the router use them.
@@ -36,6 +38,8 @@
 //! * `forward tcp|udp PORT[-PORT] [on OUTSIDE] to INSIDE [port PORT]` leads an outside port inside, also for what the inside port sends first. Forwards have half of the sessions at most.
 //! * IPv6 addresses may be inside in `translate`, `forward` and `static`; a NAT64 makes IPv4 packets of theirs. Then each network of 64 bits is a subscriber. `prefix PREFIX`
 //!   says behind what IPv6 hosts see IPv4 addresses, default 64:ff9b::/96.
+//! * `interface NAME` in place of an outside address in `translate`, and behind `on` in `forward`, stands for the addresses that the interface has now, eight at most: those of a DHCP lease, for example. Before it has one, packets of
+//!   its hosts are dropped as `no-outside-address`. When an address goes, its sessions end, and are noted. Not used are addresses that a statement has inside, or names in `static` or a pool.
 //! * `static INSIDE to OUTSIDE` translates addresses one by one, for all protocols. It takes no sessions, but for FTP and SIP, whose text changes; those count as sessions of forwards.
 //! * `exempt SOURCE to DESTINATION` leaves packets alone.
 //! * `filter MODE` says who may send to a port: `endpoint-independent` (everyone, the default), `address-dependent` or `address-and-port-dependent`.
@@ -56,7 +60,7 @@
 //! **Cores:** the sessions are in one table for all workers. Packets of known sessions pass side by side. New sessions, changes of their state (both sides have agreed, one has
 //! finished), watched texts and ends take turns.
 //!
-//! **Drops:** `reverse-path` for inside addresses from outside, `no-mapping`, `mapping-filtered`, `no-free-port`, `subscriber-limit`, `mapping-table-full`, `unreassembled`, `bad-length` for headers that are wrong. A full
+//! **Drops:** `reverse-path` for inside addresses from outside, `no-mapping`, `mapping-filtered`, `no-free-port`, `no-outside-address`, `subscriber-limit`, `mapping-table-full`, `unreassembled`, `bad-length` for headers that are wrong. A full
 //! table gives up sessions that both sides have not agreed on yet or no more.
 //!
 //! **Handlers**
@@ -71,6 +75,8 @@
 //!   are all in use, or `-` if no address of the statement has one. The last 8,192 are kept.
 //! * `owner` read, with `PROTOCOL ADDRESS PORT` as parameter: the inside address and port that have an outside one, or nothing.
 //! * `algs` read: `ftp`, how many addresses in texts have been replaced, and how many were left because they are of another host or there was no port; then `sip`, the same for messages, and those that are wrong.
+//! * `addresses` read: a line for each address of each INTERFACE: its name, the address, and `used` or `unused: WHY`; `NAME - none` if it has none. Write: `NAME ADDRESS ...`, or `NAME -` for none, unless the
+//!   kernel says them. So the script of a DHCP or PPP client may say what it has got.
 //! * `nsessions`, `nmappings`, `capacity` read. `file` read: FILE.
 //! * `load` write: reads FILE again, or the file that is named. Sessions stay where the new statements allow them. If there is a mistake, the old statements stay.
 //! * `end` write: ends sessions: `all`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL INSIDE PORT PEER PORT`.
@@ -97,7 +103,7 @@ use element::{
     Reason, Rehearsal, Rehearsed, Rest, SharedState, Sharing, Statistics, When, handlers, swap,
 };
 use nat::policy::Policy;
-use nat::{Ahead, Cause, Nat, Outcome, PutOff};
+use nat::{Addresses, Ahead, Cause, Nat, Outcome, PutOff};
 use packet::{Batch, Packet, anno};
 use statesync::Table as _;
 use sync::lock::How;
@@ -105,13 +111,17 @@ use sync::read_mostly::{ReadMostly, Reader, WriteGuard};
 
 use crate::tools::{Paints, Runs, place};
 
+mod interfaces;
 mod views;
 pub(super) mod watched;
 
+use interfaces::Interfaces;
 use views::{end_those, reaped, some, statements, subscribers};
 
 /// The name of the lock, for the profiler.
 pub(super) const SESSIONS: &str = "the sessions";
+/// The timer by which addresses of interfaces are looked at.
+const LOOK: u32 = 0;
 /// The code of "communication administratively prohibited" (RFC 1812, 5.2.7.1; RFC 6888, REQ-12).
 const PROHIBITED: u8 = 13;
 
@@ -130,6 +140,7 @@ pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::de
         read "capacity" => |me| me.lock().policy().sessions;
         read "algs" => |me| me.algs();
         read "file" => |me| &me.file;
+        both "addresses" => |me| me.interfaces.shown(me.nat()), |me, cx, text: &str| me.change_addresses(text, cx.now())?()?;
         write "load" => |me, path: &str| me.load(path)()?;
         write "end" => |me, cx, which: &str| end_those(me.nat(), which, cx.now())?;
     })
@@ -193,6 +204,7 @@ struct Translator {
     /// Paints of packets from outside.
     outside: Vec<u8>,
     reserved: Vec<(u16, u16)>,
+    interfaces: Interfaces,
     policy: Option<Arc<Policy>>,
     link: Arc<Link>,
     /// This instance's way to the sessions, from its start on.
@@ -252,6 +264,7 @@ pub(super) fn reason(cause: Cause) -> Reason {
         Cause::Spoofed => Reason::ReversePath,
         Cause::SubscriberLimit => Reason::SubscriberLimit,
         Cause::NoPort => Reason::NoFreePort,
+        Cause::NoAddress => Reason::NoOutsideAddress,
         Cause::Full => Reason::MappingTableFull,
     }
 }
@@ -295,9 +308,30 @@ impl Translator {
         Ok(found.map_or_else(String::new, |(address, port)| format!("{address} {port}")))
     }
 
+    /// An interface has the addresses that are said; returns what is left to do.
+    fn change_addresses(
+        &self,
+        text: &str,
+        now: Nanos,
+    ) -> Result<impl FnOnce() -> Result<(), HandlerError> + Send + use<>, HandlerError> {
+        let (name, all) = self.interfaces.said(text)?;
+        let (nat, link) = (self.nat().clone(), Arc::clone(&self.link));
+        Ok(move || {
+            let mut shared = nat.write();
+            if link.is_taken.load(Ordering::Relaxed) {
+                return Err(HandlerError::failed("the configuration was replaced: say it again"));
+            }
+            interfaces::change(&mut shared, now, &name, all);
+            drop(shared);
+            interfaces::settle(&nat, now);
+            Ok(())
+        })
+    }
+
     /// Loads the statements of a file, or of FILE again; returns what there is to say about it.
     fn load(&self, path: &str) -> impl FnOnce() -> Result<String, HandlerError> + Send + use<> {
         let (nat, own, link) = (self.nat().clone(), self.own.clone(), Arc::clone(&self.link));
+        let interfaces = self.interfaces.shared();
         let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
         move || {
             if path.is_empty() {
@@ -306,6 +340,7 @@ impl Translator {
                 ));
             }
             let policy = policy(&path).map_err(HandlerError::Failed)?;
+            interfaces.have_all_of(&policy).map_err(HandlerError::Failed)?;
             if policy.prefix.is_some() && !link.has_six.load(Ordering::Relaxed) {
                 return Err(HandlerError::failed(
                     "IPv6 addresses are inside, and no NAT64 is in the configuration: write that again, with `junctor init router --nat FILE`",
@@ -451,6 +486,7 @@ impl Element for Translator {
         self.outside = args.keyword_all::<Paints>("OUTSIDE").into_iter().flat_map(|all| all.0).collect();
         let reserved = args.keyword_all::<PortRanges>("RESERVED");
         self.reserved = reserved.into_iter().flat_map(|all| all.0).collect();
+        self.interfaces.configure(args);
         (self.ninputs, self.noutputs) = (args.ninputs, args.noutputs);
         if ![self.ninputs, self.ninputs + 1].contains(&self.noutputs) {
             args.error(format!(
@@ -475,12 +511,15 @@ impl Element for Translator {
             false => sound(nat::read("STATEMENT", &statements.join("\n"))),
         };
         match read {
-            Ok(policy) => self.policy = Some(policy),
+            Ok(policy) => {
+                self.interfaces.have_all_of(&policy).unwrap_or_else(|why| args.error(why));
+                self.policy = Some(policy);
+            }
             Err(why) => why.lines().for_each(|why| args.error(why.to_owned())),
         }
     }
 
-    fn initialize(&mut self, _: &mut InitCx<'_>) -> Result<(), String> {
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if self.is_further {
             self.reader = Some(self.nat().reader());
             return Ok(());
@@ -489,6 +528,8 @@ impl Element for Translator {
         let mut nat = Nat::new(policy, &self.own, RandomState::new().hash_one(0));
         nat.split_hairpins(self.inward < self.ninputs);
         self.reserved.iter().for_each(|range| nat.reserve_own(*range));
+        nat.set_addresses(0, self.interfaces.with_written(Addresses::default()));
+        self.interfaces.initialize(cx, LOOK)?;
         let _ = self.link.outside.set(self.outside.clone());
         let nat = ReadMostly::new(nat);
         self.reader = Some(nat.reader());
@@ -511,6 +552,13 @@ impl Element for Translator {
         }
         runs.finish(cx);
     }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        let Translator { interfaces, link, .. } = self;
+        if let Some(nat) = link.nat() {
+            interfaces.look(cx, timer, nat);
+        }
+    }
 }
 
 impl SharedState for Translator {
@@ -520,6 +568,7 @@ impl SharedState for Translator {
             own: self.own.clone(),
             outside: self.outside.clone(),
             reserved: self.reserved.clone(),
+            interfaces: self.interfaces.shared(),
             link: Arc::clone(&self.link),
             is_further: true,
             ninputs: self.ninputs,
@@ -569,6 +618,10 @@ impl LongHandlers for Translator {
                 let (load, element) = (self.load(value), cx.name().to_owned());
                 Some(Box::new(move || Ok(Some(format!("{element}: {}", load()?)))))
             }
+            "addresses" => {
+                let change = self.change_addresses(value, cx.now());
+                Some(Box::new(move || change?().map(|()| None)))
+            }
             _ => None,
         }
     }
@@ -617,6 +670,8 @@ impl HotSwap for Translator {
             let (policy, own) = (Arc::clone(mine.policy()), self.own.clone());
             let has_peer = mine.tells_changes();
             theirs.reserve_instead(&self.reserved);
+            let addresses = self.interfaces.with_written(theirs.addresses().clone());
+            theirs.addresses_instead(addresses);
             theirs.replace(policy, &own, RandomState::new().hash_one(0));
             theirs.split_hairpins(self.inward < self.ninputs);
             std::mem::swap(&mut *mine, &mut *theirs);

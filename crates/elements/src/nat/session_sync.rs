@@ -24,7 +24,7 @@
 //! Sequence numbers of TCP are not sent. A Firewall that takes a connection over lets its segments pass until both sides agree on their numbers, and checks them from then on.
 //! It takes only what its own rules accept.
 //! What a router owns is never given up for what the peer has. So if both gave the same outside port while they did not hear each other, each
-//! keeps its own session, and refuses the other one's.
+//! keeps its own session, and refuses the other one's. Sessions of an interface's address (`to interface` of NAT44) are refused by a peer whose interface has another one.
 //!
 //! Datagrams are authenticated by HMAC-SHA-256, not encrypted, and none is taken twice. Those of another version are refused.
 //!

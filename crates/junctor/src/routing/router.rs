@@ -19,6 +19,7 @@ use crate::{exit, outcome};
   junctor router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24 --bgp 65001 --directory r1
   junctor router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24 --isis --rip --directory r1
   junctor router eth0=dhcp eth1=10.0.1.1/24 --directory r1
+  junctor router eth0=dhcp eth1=10.0.1.1/24 --nat office.nat --directory r1
   junctor router eth0=192.0.2.1/24 eth1=10.1.0.1/16 --ipsec --directory r1
   junctor router eth0=10.0.0.1/24 eth1=10.0.1.1/24 --vrrp eth0=7:10.0.0.254 --ospf --bird --directory r1
   junctor up r1/deployment.toml
@@ -45,6 +46,12 @@ pub(crate) struct Args {
     /// the next. The protocols speak on other interfaces; FRR knows the VRF by its name where the kernel has VRF devices.
     #[arg(long, value_name = "NAME[:TABLE]=IF[,IF...]")]
     vrf: Vec<String>,
+    /// Translate addresses and ports of IPv4, as the statements of this file say: see 'junctor nat'.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]
+    nat: Option<PathBuf>,
+    /// With --nat, an interface that leads outside; may be repeated. By default those with 'dhcp'.
+    #[arg(long, value_name = "IF", requires = "nat")]
+    outside: Vec<String>,
     /// The directory to write, which must not exist.
     #[arg(long, value_name = "PATH", default_value = "router")]
     directory: PathBuf,
@@ -109,6 +116,8 @@ impl From<&Args> for Wanted {
             mpls: args.mpls,
             ipsec: args.ipsec,
             vrfs: args.vrf.clone(),
+            nat: args.nat.clone(),
+            outside: args.outside.clone(),
             directory: args.directory.clone(),
             name: args.name.clone(),
             force: args.force,

@@ -8,7 +8,9 @@ use crate::site::Site;
 
 /// What a DHCP client does with its lease: addresses and a default route, nothing else of the machine.
 const LEASE: &str = "#!/bin/sh
-case $1 in bound | renew)
+case $1 in deconfig)
+    ip -4 addr flush dev $interface ;;
+bound | renew)
     ip addr replace $ip/$mask dev $interface
     ip route replace default via $router dev $interface proto dhcp ;;
 esac
@@ -156,4 +158,74 @@ fn dhcp_through_a_relay_and_as_a_client() {
     for host in [a, c] {
         site.wait(&format!("answers from {own}"), || host.run(&["ping", "-n", "-c1", "-W1", &own]).is_ok());
     }
+}
+
+/// Answers with the address that it sees.
+const WHO: &str = r#"
+import http.server
+class Who(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.client_address[0].encode())
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer(("192.0.2.1", 80), Who)
+print("listening", flush=True)
+server.serve_forever()
+"#;
+
+/// Hosts inside share the address of a lease (Linux: MASQUERADE). When it becomes another one, sessions of the former end, and hosts go on with the new one.
+#[test]
+fn hosts_share_the_address_of_a_lease() {
+    if skip_without("hosts_share_the_address_of_a_lease", &["dnsmasq", "udhcpc", "curl", "python3", "ping"]) {
+        return;
+    }
+    let mut site = Site::bare(1500);
+    let statements = site.path("office.nat");
+    std::fs::write(&statements, "log sessions\ntranslate 10.0.1.0/24 to interface d1\n").unwrap();
+    let interfaces = ["d0=10.0.1.1/24", "d1=dhcp", "d2=10.0.3.1/24"];
+    site.start_with(interfaces, &["--nat", &statements], |text| text);
+    let (a, b) = (&site.rig.a, &site.rig.b);
+    b.ip("addr add 192.0.2.1/24 dev lo").unwrap();
+    // Nobody outside knows the way to hosts inside.
+    b.ip("route del 10.0.1.0/24").unwrap();
+    let mut web = b.spawn(&["python3", "-c", WHO]).unwrap();
+    web.wait_for_text("listening", crate::site::PATIENCE).unwrap();
+    let ping = || a.run(&["ping", "-n", "-c1", "-W1", "192.0.2.1"]).is_ok();
+    // Without an address, packets are dropped, and counted.
+    site.control.ip("route add 192.0.2.1 via 10.0.2.2 dev host1 onlink").unwrap();
+    site.wait("drops", || !ping() && site.drops("no-outside-address") > 0);
+    assert_eq!(site.ctl("nat44.addresses").as_deref(), Some("d1 - none"));
+    site.control.ip("route del 192.0.2.1").unwrap();
+    let mut earlier: Option<&str> = None;
+    for address in ["10.0.2.50", "10.0.2.60"] {
+        let (range, router) = (
+            format!("--dhcp-range={address},{address},255.255.255.0,2h"),
+            "--dhcp-option=option:router,10.0.2.2",
+        );
+        let _server = dnsmasq(&site, b, address, &[&range, router]);
+        lease(&site, &site.control, "host1");
+        site.wait("the address", || site.ctl("nat44.addresses") == Some(format!("d1 {address} used")));
+        site.wait("answers", ping);
+        let seen = || a.run(&["curl", "-s", "-S", "--max-time", "60", "http://192.0.2.1/"]).unwrap();
+        assert_eq!(seen(), address);
+        let sessions = site.ctl("nat44.sessions").unwrap();
+        assert!(sessions.contains(&format!(" {address} ")), "{sessions}");
+        if let Some(earlier) = earlier {
+            let journal = site.ctl("nat44.journal").unwrap();
+            let notes = |word: &str| {
+                let is_its = |line: &&str| line.contains(&format!(" {word} tcp ")) && line.contains(earlier);
+                journal.lines().filter(is_its).count()
+            };
+            assert!(
+                !sessions.contains(earlier) && notes("begun") == notes("ended") && notes("ended") > 0,
+                "{sessions}{journal}"
+            );
+        }
+        earlier = Some(address);
+    }
+    // It goes for good: so do all sessions.
+    site.control.ip("addr flush dev host1").unwrap();
+    site.wait("no address", || site.ctl("nat44.addresses").as_deref() == Some("d1 - none"));
+    site.wait("no session", || site.ctl("nat44.nsessions").as_deref() == Some("0"));
 }

@@ -108,10 +108,19 @@ impl Site {
     }
 
     pub fn start(&mut self, edit: impl FnOnce(String) -> String) {
-        let init =
-            [&[JUNCTOR, "init", "router"][..], &INTERFACES, &["--host", "--feed", "routes", "--netns"]]
-                .concat();
-        let text = self.rig.dut.run(&[&init[..], &[self.control.name()]].concat()).unwrap();
+        self.start_with(INTERFACES, &[], edit);
+    }
+
+    /// The same with other addresses of the interfaces, and with these options.
+    pub fn start_with(
+        &mut self,
+        interfaces: [&str; 3],
+        options: &[&str],
+        edit: impl FnOnce(String) -> String,
+    ) {
+        let host = ["--host", "--feed", "routes", "--netns", self.control.name()];
+        let init = [&[JUNCTOR, "init", "router"][..], &interfaces, &host, options].concat();
+        let text = self.rig.dut.run(&init).unwrap();
         std::fs::write(self.path("router.click"), edit(by_sockets(text))).unwrap();
         let (icc, config) = (self.path("icc"), self.path("router.click"));
         let command = [JUNCTOR, "run", "-R", "--icc", &icc, "--control", &self.socket, &config];

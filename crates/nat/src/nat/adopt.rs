@@ -19,14 +19,19 @@ impl Nat {
     /// and there may be as many sessions or more, none is looked at; otherwise each is.
     pub fn replace(&mut self, policy: Arc<Policy>, own: &[u32], seed: u64) -> usize {
         let has_room = policy.sessions >= self.policy.sessions;
-        if has_room && self.policy.gives_as(&policy) && self.own == own && !self.is_stale {
+        let (policy, used) = self.following.fill(policy);
+        let is_same = self.policy.gives_as(&policy) && self.written_own == own;
+        if has_room && is_same && !self.is_stale && !self.is_following() {
             self.grow(policy.sessions, seed);
+            self.following.use_only(used);
             self.subscribers.log = policy.log;
             self.subscribers.hold_ns = policy.timeouts.hold;
             self.policy = policy;
             return 0;
         }
         let mut new = Nat::new(policy, own, seed);
+        new.following = self.following.anew(used);
+        new.own = new.own_with(own);
         new.splits_hairpins = self.splits_hairpins;
         self.reserved.iter().for_each(|range| new.reserve_own(*range));
         let mut ended = Vec::new();

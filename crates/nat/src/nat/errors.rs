@@ -18,7 +18,8 @@ impl Nat {
     /// The session with this key on a side, if it has not expired.
     fn session(&self, now_ns: u64, key: &FlowKey, direction: Direction) -> Option<Flow<&Entry>> {
         let hit = self.sessions.lookup(key).filter(|hit| hit.direction == direction)?;
-        self.sessions.flow(hit.id).filter(|flow| flow.expires_ns > now_ns)
+        let flow = self.sessions.flow(hit.id)?;
+        (flow.expires_ns > now_ns && !self.following.has_lost(flow.reply.dst)).then_some(flow)
     }
 
     /// An error from outside, about a packet that has left.

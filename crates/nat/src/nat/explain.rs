@@ -53,6 +53,7 @@ impl Nat {
                 Cause::Spoofed => "it comes from outside with an inside address",
                 Cause::SubscriberLimit => "the inside host has as many sessions or ports as it may",
                 Cause::NoPort => "no outside port is free",
+                Cause::NoAddress => "the outside interface has no address",
                 Cause::Full => "there is no room for another session",
             }
             .to_owned(),

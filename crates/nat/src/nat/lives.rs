@@ -44,6 +44,7 @@ impl Nat {
         by: Option<u16>,
         wanted: Wanted,
     ) -> Result<FlowId, Cause> {
+        self.may_have_address(view.source, by)?;
         self.make_room(now_ns, false)?;
         let forward = key(view, INSIDE);
         let inside = (forward.src, forward.sport);
@@ -126,6 +127,7 @@ impl Nat {
     ) -> Result<FlowId, Cause> {
         let policy = Arc::clone(&self.policy);
         let by = self.translation(view.source);
+        self.may_have_address(view.source, by.map(|by| by as u16))?;
         self.make_room(now_ns, by.is_none())?;
         // It is a session like others of this host.
         if let Some(by) = by {

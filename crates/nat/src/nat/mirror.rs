@@ -88,7 +88,7 @@ impl Nat {
     }
 
     /// Ends a mirrored session. Its owner has noted that, and lets its port wait.
-    fn drop_mirrored(&mut self, id: FlowId) {
+    pub(super) fn drop_mirrored(&mut self, id: FlowId) {
         let log = std::mem::replace(&mut self.subscribers.log, Log::Nothing);
         self.take_out(id, false);
         self.subscribers.log = log;

@@ -39,10 +39,13 @@ fn slack(idle_ns: u64) -> u64 {
 }
 
 impl Nat {
-    /// Whether a session may have to end, a port becomes free, or room for more sessions is being made: then [`reap`](Self::reap) has something to do.
+    /// Whether a session may have to end, a port becomes free, room for more sessions is being made, or an address has gone: then [`reap`](Self::reap) has something to do.
     #[inline]
     pub fn is_due(&self, now_ns: u64) -> bool {
-        self.sessions.next_bound() <= now_ns || self.subscribers.is_due(now_ns) || self.is_growing()
+        self.sessions.next_bound() <= now_ns
+            || self.subscribers.is_due(now_ns)
+            || self.is_growing()
+            || self.is_following()
     }
 
     /// Does as [`leaving`](Self::leaving), if that changes nothing that others look at.
@@ -130,11 +133,12 @@ impl Nat {
         put_off: &mut PutOff,
     ) -> Option<Outcome> {
         let Flow { forward, reply, expires_ns, value } = self.sessions.flow(id)?;
-        if expires_ns > now_ns && !goes_well(view, side) {
+        if expires_ns > now_ns && !goes_well(view, side) && !self.following.has_lost(reply.dst) {
             return Some(Outcome::Drop(Cause::NoMapping));
         }
         let stays = expires_ns > now_ns
             && !value.is_watched
+            && !self.following.has_lost(reply.dst)
             && !put_off.has(id)
             && after(view, value.track, side) == value.track;
         let idle = value.track.timeout(view.protocol, &self.policy.timeouts);

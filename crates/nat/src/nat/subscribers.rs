@@ -144,6 +144,21 @@ impl Subscribers {
             || self.held.oldest().is_some_and(|block| is_over(block.since_ns))
     }
 
+    /// Gives the room of addresses back that are not outside ones, and have no port that is in use or waits.
+    pub(super) fn tidy(&mut self, is_outside: impl Fn(u32) -> bool) {
+        self.spaces.retain(|address, space| {
+            space.shrink();
+            is_outside(*address) || !space.is_empty()
+        });
+        self.blocks.retain(|address, used| is_outside(*address) || *used > 0);
+    }
+
+    /// How many outside addresses have ports in use.
+    #[cfg(test)]
+    pub(super) fn addresses(&self) -> usize {
+        self.spaces.len()
+    }
+
     /// The time that has passed.
     pub(super) fn now_ns(&self) -> u64 {
         self.now_ns
@@ -314,6 +329,7 @@ impl Subscribers {
         }
         let outside = match grant {
             Grant::Own(_) => inside,
+            Grant::Of(translation) if translation.pool.is_empty() => return Err(Cause::NoAddress),
             Grant::Of(translation) => self.choose(translation, inside, kind, rng).ok_or(Cause::NoPort)?,
         };
         self.enter(inside, by, outside);

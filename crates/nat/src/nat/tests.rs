@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How packets are sent through a translator and what must hold at any time; other policies, and lives of many packets.
 
+mod addresses;
 mod faults;
 mod hosts;
 mod mirror;
@@ -9,6 +10,7 @@ mod requirements;
 mod shared;
 mod sip;
 mod six;
+mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};

@@ -25,6 +25,7 @@ fn address(text: &str) -> u32 {
     text.parse::<Ipv4Addr>().unwrap().into()
 }
 
+// conformance: RFC7857-2.1-b
 #[test]
 fn a_whole_file() {
     let policy = good(
@@ -66,7 +67,7 @@ log blocks",
 #[test]
 fn one_outside_address_need_not_be_named() {
     let policy = good("forward tcp 80 to 10.0.1.5\ntranslate 10.0.1.0/24 to 192.0.2.1");
-    assert_eq!(policy.forwards[0].outside, address("192.0.2.1"));
+    assert_eq!(policy.forwards[0].outside, [address("192.0.2.1")]);
 }
 
 #[test]
@@ -305,5 +306,64 @@ fn mistakes_about_ipv6_hosts_have_their_remedy() {
     for (text, expected) in cases {
         let found = wrong(text);
         assert!(found.iter().any(|one| one.starts_with(expected)), "{text}: {found:#?}");
+    }
+}
+
+#[test]
+fn interfaces_stand_for_addresses() {
+    let text = "translate 10.0.1.0/24 to interface eth1 ports 2000-3000\nforward tcp https to 10.0.1.20\n\
+                forward udp 53 on interface ppp0 to 10.0.1.21\ntranslate 10.0.2.0/24 to interface eth1 max-ports 9";
+    let policy = good(text);
+    assert_eq!(policy.interfaces(), ["eth1", "ppp0"]);
+    assert_eq!(policy.outside(), []);
+    let of: Vec<_> = policy.forwards.iter().map(|one| one.interface.as_deref()).collect();
+    assert_eq!(of, [Some("eth1"), Some("ppp0")]);
+    let mut addresses = crate::Addresses::default();
+    addresses.set("eth1", [Ipv4Addr::new(192, 0, 2, 7)]);
+    let filled = policy.with_addresses(&addresses);
+    let becomes = filled.becomes("10.0.1.2".parse().unwrap()).unwrap();
+    assert_eq!(
+        (becomes.outside.len(), becomes.interface.as_deref(), becomes.ports),
+        (1, Some("eth1"), (2000, 3000))
+    );
+    assert_eq!(filled.owner(TCP, Ipv4Addr::new(192, 0, 2, 7), 443).unwrap().2, 2);
+    // They can be put in again.
+    assert!(
+        !policy.gives_as(&filled) && filled.with_addresses(&crate::Addresses::default()).gives_as(&policy)
+    );
+}
+
+#[test]
+fn mistakes_about_interfaces_have_their_remedy() {
+    let help = "write `interface NAME`, for example `interface eth1`";
+    for (text, said) in [
+        ("translate 10.0.1.0/24 to interface", format!("1: the name of the interface is missing; {help}")),
+        ("translate 10.0.1.0/24 to interface eth%1", format!("1: 'eth%1' is not the name of an interface; {help}")),
+        (
+            "translate 10.0.1.0/24 to interface eth1 deterministic",
+            "1: 'deterministic' needs addresses that are known beforehand; name the outside addresses, or leave it out".into(),
+        ),
+        (
+            "static 10.0.1.9 to interface eth1",
+            "1: an address of an interface is shared, so no host has it alone; name its address, or write `forward` for the ports that lead inside".into(),
+        ),
+        (
+            "translate 10.0.1.0/24 to interface eth1\ntranslate 10.0.2.0/24 to interface eth2\nforward tcp 80 to 10.0.1.9",
+            "3: a forward without outside address; write `on ADDRESS` or `on interface NAME`: there is not exactly one outside address to choose".into(),
+        ),
+        (
+            "translate 10.0.1.0/24 to interface eth1\ntranslate 10.0.2.0/24 to interface eth1 block 64",
+            "2: blocks of ports are shared with an earlier statement; give it other outside addresses, or another range of ports".into(),
+        ),
+        (
+            "forward tcp 80 on interface eth1 to 10.0.1.9\nforward tcp 80 on interface eth1 to 10.0.1.8",
+            "2: an outside port has two forwards; leave one out".into(),
+        ),
+        (
+            "translate 10.0.1.0/24 to interface eth1 block 64\nforward tcp 2000 to 10.0.1.9",
+            "2: an outside port is in a block of a translation; forward another one, or leave it out of the translation's `ports`".into(),
+        ),
+    ] {
+        assert_eq!(wrong(text), [said], "{text}");
     }
 }

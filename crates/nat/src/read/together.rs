@@ -55,7 +55,9 @@ impl Reader {
                         "leave one out, or put the one for fewer addresses first",
                     ));
                 }
-                let shares = one.pool.iter().any(|range| other.pool.iter().any(|o| o.meets(*range)))
+                let has_same = one.interface.is_some() && one.interface == other.interface;
+                let shares = (has_same
+                    || one.pool.iter().any(|range| other.pool.iter().any(|o| o.meets(*range))))
                     && one.ports.0 <= other.ports.1
                     && other.ports.0 <= one.ports.1;
                 let is_random =
@@ -88,7 +90,8 @@ impl Reader {
         for (n, one) in policy.forwards.iter().enumerate() {
             let span = self.spans.forwards[n];
             let is_same = |other: &Forward| {
-                (one.protocol, one.outside) == (other.protocol, other.outside)
+                (one.protocol, &one.outside, &one.interface)
+                    == (other.protocol, &other.outside, &other.interface)
                     && one.ports.0 <= other.ports.1
                     && other.ports.0 <= one.ports.1
             };
@@ -98,7 +101,8 @@ impl Reader {
             }
             let gives = |t: &Translation| {
                 t.allocation != Allocation::Random
-                    && t.pool.iter().any(|range| range.holds(one.outside))
+                    && (t.interface.is_some() && t.interface == one.interface
+                        || t.pool.iter().any(|pool| one.ranges().any(|range| pool.meets(range))))
                     && t.ports.0 <= one.ports.1
                     && one.ports.0 <= t.ports.1
             };
@@ -107,7 +111,8 @@ impl Reader {
                 let help = "forward another one, or leave it out of the translation's `ports`";
                 found.push(([span, self.spans.translations[other]], message, help));
             }
-            let fixed = policy.statics.iter().position(|other| other.outside.holds(one.outside));
+            let fixed =
+                policy.statics.iter().position(|other| one.ranges().any(|range| other.outside.meets(range)));
             if let Some(other) = fixed {
                 let message = "the outside address is an inside one's own".to_owned();
                 found.push(([span, self.spans.statics[other]], message, "use another outside address"));
@@ -116,7 +121,7 @@ impl Reader {
         let outside = |range: Range| {
             let pools = policy.translations.iter().flat_map(|one| one.pool.iter().copied());
             let statics = policy.statics.iter().map(|one| one.outside);
-            let forwards = policy.forwards.iter().map(|one| Range { first: one.outside, last: one.outside });
+            let forwards = policy.forwards.iter().flat_map(Forward::ranges);
             pools.chain(statics).chain(forwards).find(|other| other.meets(range))
         };
         let inside = policy.translations.iter().zip(&self.spans.translations);

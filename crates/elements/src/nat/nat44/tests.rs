@@ -488,3 +488,128 @@ fn a_phone_says_an_outside_address() {
     assert!(out.ends_with(b"BYE sip:10.0.1.2"));
     assert_eq!(run.read("nat.algs"), "ftp 0 0\nsip 16 1");
 }
+
+const DYNAMIC: &str = "translate 10.0.1.0/24 to interface ppp0\nforward tcp 80 to 10.0.1.20";
+
+/// Drops of a reason so far.
+fn dropped(run: &Run, reason: Reason) -> u64 {
+    run.drops("nat").iter().filter(|(why, _)| *why == reason).map(|(_, count)| count).sum()
+}
+
+#[test]
+fn a_script_says_which_addresses_an_interface_has() {
+    let files = Temp::new();
+    let text = text(&files.file("nat", DYNAMIC), ", INTERFACE ppp0");
+    let run = Rig::text(&text).burst(1).ready();
+    run.give("i1", vec![packet(2, ASKS)]);
+    let mut run = run.again();
+    // Nobody is sent an error: it is not the host's fault.
+    assert_eq!((dropped(&run, Reason::NoOutsideAddress), run.bytes("o2").len()), (1, 0));
+    assert_eq!(run.read("nat.addresses"), "ppp0 - none\n");
+    for address in ["192.0.2.7", "198.51.100.8"] {
+        run.write("nat.addresses", &format!("ppp0 {address}")).unwrap();
+        assert_eq!(
+            (run.read("nat.addresses"), run.read("nat.nsessions")),
+            (format!("ppp0 {address} used\n"), "0".into())
+        );
+        run.give("i1", vec![packet(2, ASKS)]);
+        run.give("i0", vec![packet(1, &format!("ip 203.0.113.7 to {address} / tcp 9 to 80 flags S"))]);
+        run = run.again();
+        assert!(sent(&run, "o1")[0].starts_with(&format!("{address}:")), "{:?}", sent(&run, "o1"));
+        assert_eq!(sent(&run, "o0"), ["203.0.113.7:9 10.0.1.20:80"]);
+        assert_eq!(run.read("nat.nsessions"), "2");
+    }
+    // Other statements and another configuration keep it, and the sessions.
+    files.file("nat", format!("{DYNAMIC}\ntimeout udp 1m"));
+    run.write("nat.load", "").unwrap();
+    run.swap(&format!("{text} // again")).unwrap();
+    run.swap(&text.replace("INTERFACE ppp0", "INTERFACE ppp0, INTERFACE ppp1")).unwrap();
+    assert_eq!(run.read("nat.nsessions"), "2");
+    assert_eq!(run.read("nat.addresses"), "ppp0 198.51.100.8 used\nppp1 - none\n");
+    run.write("nat.addresses", "ppp1 198.51.100.9").unwrap();
+    run.write("nat.addresses", "ppp0 198.51.100.8 10.0.1.77 ").unwrap();
+    assert_eq!(
+        run.read("nat.addresses"),
+        "ppp0 198.51.100.8 used\nppp0 10.0.1.77 unused: a statement has it inside\n\
+         ppp1 198.51.100.9 unused: no statement names the interface\n"
+    );
+    run.write("nat.addresses", "ppp0 -").unwrap();
+    assert_eq!(run.read("nat.nsessions"), "0");
+    for (value, said) in [
+        ("", "INTERFACE ADDRESS ..."),
+        ("ppp0", "INTERFACE ADDRESS ..."),
+        ("ppp0 here", "INTERFACE ADDRESS ..."),
+        ("ppp0 2001:db8::1", "INTERFACE ADDRESS ..."),
+        ("ppp2 192.0.2.1", "'ppp2' is not an INTERFACE of the translator; those are: ppp0, ppp1"),
+    ] {
+        let found = run.write("nat.addresses", value).unwrap_err().to_string();
+        assert!(found.contains(said), "{value}: {found}");
+    }
+    let other = files.file("other", DYNAMIC.replace("ppp0", "eth7"));
+    let found = run.write("nat.load", &other).unwrap_err().to_string();
+    assert!(found.contains("names interface 'eth7', but the configuration says nothing about it"), "{found}");
+}
+
+#[test]
+fn the_kernel_says_which_addresses_an_interface_has() {
+    let files = Temp::new();
+    let fake = crate::io::testing::Fake::new("eth0", &[&[]]);
+    fake.set_addresses(&[]);
+    let nat = text(&files.file("nat", DYNAMIC), ", INTERFACE ppp0 f");
+    let text = format!("f :: FromDevice(eth0) -> Discard; {nat}");
+    let time = std::time::Duration::from_secs(1);
+    let mut run = Rig::text(&text).provider(fake.clone()).burst(1).workers(2).ready().run_for(time);
+    run.give("i1", vec![packet(2, ASKS)]);
+    run = run.run_for(time);
+    assert_eq!(dropped(&run, Reason::NoOutsideAddress), 1);
+    for (addresses, outside) in
+        [(&["192.0.2.7/24", "fe80::1/64"][..], "192.0.2.7:"), (&["198.51.100.8/25"], "198.51.100.8:")]
+    {
+        fake.set_addresses(addresses);
+        run = run.run_for(time);
+        assert_eq!(run.read("nat.nsessions"), "0");
+        run.give("i1", vec![packet(2, ASKS)]);
+        run = run.run_for(time);
+        assert!(sent(&run, "o1").last().unwrap().starts_with(outside), "{:?}", sent(&run, "o1"));
+    }
+    // A new configuration goes on at once, and looks from then on.
+    run.swap(&format!("{text} // again")).unwrap();
+    assert_eq!(
+        (run.read("nat.nsessions"), run.read("nat.addresses")),
+        ("1".into(), "ppp0 198.51.100.8 used\n".into())
+    );
+    fake.set_addresses(&["192.0.2.7/24"]);
+    run = run.run_for(time);
+    assert_eq!(
+        (run.read("nat.nsessions"), run.read("nat.addresses")),
+        ("0".into(), "ppp0 192.0.2.7 used\n".into())
+    );
+    let found = run.write("nat.addresses", "ppp0 192.0.2.1").unwrap_err().to_string();
+    assert!(found.contains("ppp0 has the addresses that the kernel gives the device of 'f'"), "{found}");
+    // Addresses in the configuration, in place of a device.
+    run.swap(&text.replace("ppp0 f", "ppp0 192.0.2.99")).unwrap();
+    assert_eq!(run.read("nat.addresses"), "ppp0 192.0.2.99 used\n");
+}
+
+#[test]
+fn mistakes_about_interfaces_are_errors() {
+    let files = Temp::new();
+    let file = files.file("nat", DYNAMIC);
+    let errors = |arguments: &str| {
+        Rig::text(&format!("d :: Idle -> Discard; nat :: NAT44({file}{arguments}); Idle -> nat -> Discard; Idle -> [1]nat; nat[1] -> Discard;")).errors()
+    };
+    for (arguments, said) in [
+        (
+            "",
+            "a statement names interface 'ppp0', but the configuration says nothing about it: add INTERFACE ppp0",
+        ),
+        (", INTERFACE eth0", "a statement names interface 'ppp0'"),
+        (", INTERFACE ppp0, INTERFACE ppp0 192.0.2.1", "INTERFACE ppp0 is given twice"),
+        (", INTERFACE ppp0 a b", "NAME [ADDRESS ...], or NAME ELEMENT with a device"),
+        (", INTERFACE ppp0 d", "INTERFACE: 'd' is not an element with a device"),
+    ] {
+        let found = errors(arguments);
+        assert!(found.len() == 1 && found[0].contains(said), "{arguments}: {found:?}");
+    }
+    assert_eq!(errors(", INTERFACE ppp0 192.0.2.1 192.0.2.2"), Vec::<String>::new());
+}

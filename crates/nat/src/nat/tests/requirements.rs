@@ -21,6 +21,7 @@ fn udp_req_1_a_mapping_is_the_same_towards_everyone() {
     assert_eq!(nat.mappings(), 3);
 }
 
+// conformance: RFC7857-7-a
 #[test]
 fn udp_req_5_and_6_mappings_last_and_only_the_inside_keeps_them() {
     let mut nat = nat(HOME);
@@ -136,6 +137,7 @@ fn wrong_headers_and_checksums() {
     assert!(!checksum::transport_v4_ok(src, dst, Protocol(6), &ip[20..]));
 }
 
+// conformance: RFC7857-2-a RFC7857-2.1-c RFC7857-2.2-a RFC7857-2.2-b
 #[test]
 fn tcp_times_follow_its_state() {
     let mut nat = nat(HOME);
@@ -164,6 +166,7 @@ fn tcp_times_follow_its_state() {
     assert!(nat.is_empty());
 }
 
+// conformance: RFC7857-2-a
 #[test]
 fn tcp_both_sides_may_ask_at_once_and_a_stranger_makes_no_state() {
     let mut nat = nat(HOME);
@@ -188,7 +191,7 @@ fn tcp_both_sides_may_ask_at_once_and_a_stranger_makes_no_state() {
     assert_eq!(out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.9 / tcp 4009 > 80 flags R"), Err(Cause::NoMapping));
 }
 
-// conformance: RFC5508-3.1-1 RFC5508-3.1-1a RFC5508-3.2-2
+// conformance: RFC5508-3.1-1 RFC5508-3.1-1a RFC5508-3.2-2 RFC7857-11-a
 #[test]
 fn icmp_queries_have_identifiers_of_their_own() {
     let mut nat = nat(HOME);
@@ -255,6 +258,7 @@ fn icmp_errors_are_translated_with_what_they_quote() {
     assert_eq!(nat.len(), 3);
 }
 
+// conformance: RFC7857-2.2-a
 #[test]
 fn a_refusal_leaves_by_the_mapping_alone() {
     let mut nat = nat(HOME);
@@ -278,7 +282,7 @@ fn an_error_neither_keeps_nor_ends_a_session() {
     }
 }
 
-// conformance: RFC5508-5-7 RFC5508-5-7a
+// conformance: RFC5508-5-7 RFC5508-5-7a RFC7857-12-a
 #[test]
 fn queries_and_errors_between_inside_hosts_pass() {
     let mut nat = nat(&format!("{HOME}\nstatic 10.0.3.9 to 192.0.2.9"));
