@@ -322,6 +322,8 @@ mod tests {
             mpls: false,
             ipsec: false,
             vrfs: vec!["red:77=none1".into()],
+            nat: None,
+            outside: Vec::new(),
             directory: directory.to_owned(),
             name: None,
             force: false,

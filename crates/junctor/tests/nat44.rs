@@ -315,7 +315,10 @@ fn files_are_checked() {
     let (status, out, err) = on_file(&format!("{STATEMENTS}static 10.0.1.9 to 192.0.2.1\n"), &["check"]);
     assert_eq!((status, out.as_str()), (2, ""));
     assert!(err.contains("/f.nat:5:1") && err.contains("192.0.2.1 is in a pool, too"), "{err}");
-    let (status, out, err) = on_file("translate 10.0.1.0/24 to interface eth1\nforward udp 53 on interface eth2 to 10.0.1.9", &["check"]);
+    let (status, out, err) = on_file(
+        "translate 10.0.1.0/24 to interface eth1\nforward udp 53 on interface eth2 to 10.0.1.9",
+        &["check"],
+    );
     let usable = "/f.nat: 1 translations, 1 forwards, 0 static, 0 outside addresses and those of interfaces eth1, eth2: usable\n";
     assert_eq!((status, out.as_str(), err.as_str()), (0, usable, ""));
     let (status, out, _) = on_file("translate 10.0.0.0/8 to nowhere", &["check", "--json"]);
@@ -581,7 +584,10 @@ fn a_deployment_may_translate_to_an_interface() {
         Command::new(JUNCTOR).arg("router").args(interfaces).args(words).args(more).output().unwrap()
     };
     let missing = write(&[]);
-    assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no such file of statements"), "{missing:?}");
+    assert!(
+        String::from_utf8_lossy(&missing.stderr).contains("there is no such file of statements"),
+        "{missing:?}"
+    );
     std::fs::write(&statements, "translate 10.0.1.0/24 to interface d0\n").unwrap();
     let written = write(&[]);
     assert!(written.status.success(), "{written:?}");
