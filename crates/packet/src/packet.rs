@@ -525,7 +525,19 @@ impl Packet {
     /// Takes over bytes, header positions and annotations of `other`, which has the same length.
     fn copy_from(&mut self, other: &Packet) {
         self.sole_bytes().copy_from_slice(other.data());
+        let front = other.front();
+        if front > 0 && self.unstrip(front) {
+            let header = other.mac().and_then(|mac| mac.get(..front)).unwrap_or_default();
+            self.sole_bytes()[..header.len()].copy_from_slice(header);
+            self.strip(front);
+        }
         self.copy_meta_from(other);
+    }
+
+    /// How many bytes lie from the link header to the data, if it lies in front of them. Copies keep these bytes: elements behind a Strip read the link header.
+    fn front(&self) -> usize {
+        let m = self.meta();
+        if m.mac == UNSET { 0 } else { (m.off as usize).saturating_sub(usize::from(m.mac)) }
     }
 
     fn copy_meta_from(&mut self, other: &Packet) {
@@ -614,9 +626,12 @@ impl Packet {
         let own = memory.buffer(self.0);
         let (old_off, len) = (self.headroom(), self.len());
         let off = old_off.min(memory.frame_size() - len);
+        let front = Some(self.front()).filter(|front| *front <= off).unwrap_or(0);
         // SAFETY: `own` is the buffer of this clone's frame, which nobody uses while the clone is foreign, and
-        // `off + len` fits in it.
-        unsafe { std::ptr::copy_nonoverlapping(self.as_ptr(), own.add(off), len) };
+        // `off + len` fits in it. `front` bytes lie in front of the data in either buffer, at most `old_off` and `off`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.as_ptr().sub(front), own.add(off - front), front + len);
+        }
         let owner = self.meta().owner;
         let this = self.0.as_ptr();
         let m = self.meta_mut();

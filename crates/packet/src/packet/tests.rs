@@ -179,6 +179,41 @@ fn align_moves_to_the_wanted_residue() {
 }
 
 #[test]
+fn copies_keep_the_link_header_in_front_of_the_data() {
+    crate::alone(|| {
+        for length in [4, 300, 3000] {
+            let bytes: Vec<u8> = (0..14 + length).map(|n| n as u8).collect();
+            let stripped = || {
+                let mut p = Packet::copy_of(&bytes).unwrap();
+                p.arrive(0);
+                p.strip(14);
+                p
+            };
+            // Frames whose headroom holds what others have left.
+            drop((0..8).map(|_| Packet::copy_of(&[0xee; 1000])).collect::<Vec<_>>());
+            let whole = |p: &Packet| (p.mac_offset(), p.mac().map(<[u8]>::to_vec), p.data().to_vec());
+            let expected = (Some(-14), Some(bytes.clone()), bytes[14..].to_vec());
+            let mut first = stripped();
+            assert_eq!(whole(&first.duplicate().unwrap()), expected);
+            // The first one that is written to becomes a copy: the clone, or the original.
+            for writes in 0..2 {
+                let mut both = [stripped(), Packet::copy_of(b"").unwrap()];
+                both[1] = both[0].share().unwrap();
+                let last = both[writes].len() - 1;
+                both[writes].data_mut()[last] = bytes[14 + last];
+                assert_eq!([whole(&both[0]), whole(&both[1])], [expected.clone(), expected.clone()]);
+            }
+            let room = first.headroom() + 1;
+            first.push(room).unwrap();
+            assert_eq!(
+                (first.mac_offset(), &first.mac().unwrap()[..14]),
+                (Some(room as i32 - 14), &bytes[..14])
+            );
+        }
+    });
+}
+
+#[test]
 fn header_chunks_lie_inside_the_packet() {
     crate::alone(|| {
         let mut p = Packet::copy_of(b"0123456789").unwrap();
