@@ -15,7 +15,7 @@ use element::args::{Args, Bandwidth, FromArg, Names, parse_bool};
 use element::clock::{Nanos, SECOND};
 use element::swap::Carried;
 use element::{Cx, Element, ElementId, HandlerError, InitCx, OpenCx, Reason, parse_integer};
-use packet::{ANNO_SIZE, Batch, Packet, anno};
+use packet::{ANNO_SIZE, Batch, HEADROOM, Packet, anno};
 
 use crate::queue::Store;
 use crate::ticks::Bucket;
@@ -33,6 +33,24 @@ impl FromArg for Paints {
         }
         Ok(paints)
     }
+}
+
+/// Bytes of a link header in front of a packet at most: Ethernet with two VLAN tags, and room for others.
+const LINK_HEADER_MAX: usize = 64;
+
+/// A packet of `len` bytes with unspecified content. If the link header of `like` lies in front of its bytes, a copy of it lies in front of these.
+/// `None` when memory is exhausted.
+pub(crate) fn alloc_like(like: &Packet, len: usize) -> Option<Packet> {
+    let before = like.mac_offset().and_then(|mac| usize::try_from(-mac).ok()).unwrap_or(0);
+    let header = like.mac().and_then(|mac| mac.get(..before)).filter(|_| before <= LINK_HEADER_MAX);
+    let Some(header) = header.filter(|header| !header.is_empty()) else {
+        return Packet::alloc(HEADROOM, len);
+    };
+    let mut packet = Packet::alloc(HEADROOM, header.len() + len)?;
+    packet.data_mut()[..header.len()].copy_from_slice(header);
+    packet.set_mac_offset(0);
+    packet.strip(header.len());
+    Some(packet)
 }
 
 /// Sets a timer if something is to be done before it expires.

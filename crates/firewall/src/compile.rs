@@ -2,7 +2,7 @@
 //! From rules to structures for look-ups: which is the first rule that a packet matches?
 //!
 //! A rule becomes boxes of [`tables::rules`], one for each combination of its values; where that would be too many, or where
-//! sets and negations come in, a box around them that asks. So sets may change while the structures stay.
+//! sets, negations and MAC addresses come in, a box around them that asks. So sets may change while the structures stay.
 
 use std::net::IpAddr;
 
@@ -58,10 +58,34 @@ impl Compiled {
         now_ns: u64,
         mut refuses: impl FnMut(u32) -> bool,
     ) -> Option<u32> {
-        let mut asked = |rule: u32| {
+        self.ask(facts, |rule| {
             let rule_of = &policy.rules[rule as usize];
             rule_of.matches.hold(sets, facts, now_ns) && !(rule_of.limit.is_some() && refuses(rule))
-        };
+        })
+    }
+
+    /// Passes on rules that ask for MAC addresses, if all else that they ask for holds. `end` is the first rule without such that holds: those behind it do not count.
+    pub(crate) fn by_mac(
+        &self,
+        policy: &Policy,
+        sets: &View,
+        facts: &Facts,
+        now_ns: u64,
+        end: Option<u32>,
+        mut take: impl FnMut(u32),
+    ) {
+        self.ask(facts, |rule| {
+            let matches = &policy.rules[rule as usize].matches;
+            let holds = end.is_none_or(|end| rule <= end) && matches.hold_but_macs(sets, facts, now_ns);
+            if holds && matches.macs.is_given {
+                take(rule);
+            }
+            holds && !matches.macs.is_given
+        });
+    }
+
+    #[inline]
+    fn ask(&self, facts: &Facts, mut asked: impl FnMut(u32) -> bool) -> Option<u32> {
         match facts.family() {
             Family::Four => self.four.find(&key(facts), &mut asked),
             Family::Six => self.six.find(&key(facts), &mut asked),
@@ -245,7 +269,9 @@ pub(crate) fn parts<const W: usize>(policy: &Policy) -> Result<Vec<Part<W>>, Str
         if count(1, 1, source_ports.all.len()) > BOXES {
             source_ports = Choice::any(PortRange::ALL, true);
         }
+        // MAC addresses are no part of a box: rules that ask for none look at none.
         let asks = rule.limit.is_some()
+            || matches.macs.is_given
             || [
                 sources.asks,
                 destinations.asks,

@@ -18,6 +18,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, Index};
+use wire::MacAddr;
 
 use crate::policy::{Action, Answer, Facts, ICMP, ICMP6, SELF};
 use crate::proxy::cookie::Cookies;
@@ -190,6 +191,19 @@ pub struct Connection {
     pub expires_ns: u64,
 }
 
+/// A packet and where it comes from and goes to.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Its bytes, from the IP header on.
+    pub ip: &'a [u8],
+    /// The zone that it comes from.
+    pub from: u8,
+    /// The zone that it goes to.
+    pub to: u8,
+    /// Its source on the link: needed if the rules [ask for it](Ruleset::asks_macs).
+    pub mac: Option<MacAddr>,
+}
+
 /// A packet that has been looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead {
@@ -278,25 +292,35 @@ impl Firewall {
         self.book.counts()
     }
 
-    /// Decides on a packet that goes between two zones at a time.
+    /// Decides on a packet without an Ethernet header that goes between two zones at a time.
     pub fn judge(&mut self, now_ns: u64, ip: &[u8], from: u8, to: u8) -> Decision {
+        self.judge_arrival(now_ns, Arrival { ip, from, to, mac: None })
+    }
+
+    /// Decides on a packet at a time.
+    pub fn judge_arrival(&mut self, now_ns: u64, packet: Arrival<'_>) -> Decision {
         self.reap(now_ns, REAPED);
-        let ahead = self.look(ip, from, to);
-        self.judge_ahead(now_ns, &ahead, ip)
+        let ahead = self.look(packet);
+        self.judge_ahead(now_ns, &ahead, packet.ip)
     }
 
     /// What [`judge`](Self::judge) would decide. Nothing is counted, and no connection begins or changes.
     pub fn rehearse(&mut self, now_ns: u64, ip: &[u8], from: u8, to: u8) -> Decision {
+        self.rehearse_arrival(now_ns, Arrival { ip, from, to, mac: None })
+    }
+
+    /// What [`judge_arrival`](Self::judge_arrival) would decide.
+    pub fn rehearse_arrival(&mut self, now_ns: u64, packet: Arrival<'_>) -> Decision {
         self.reap(now_ns, REAPED);
-        let ahead = self.look(ip, from, to);
-        self.decide(now_ns, &ahead, ip, true)
+        let ahead = self.look(packet);
+        self.decide(now_ns, &ahead, packet.ip, true)
     }
 
     /// Looks at packets that will be judged soon, so that their connections are in the cache by then.
-    pub fn look_ahead<'a>(&self, packets: impl Iterator<Item = (&'a [u8], u8, u8)>, ahead: &mut Vec<Ahead>) {
+    pub fn look_ahead<'a>(&self, packets: impl Iterator<Item = Arrival<'a>>, ahead: &mut Vec<Ahead>) {
         ahead.clear();
-        ahead.extend(packets.map(|(ip, from, to)| {
-            let seen = Seen::of(ip, from, to);
+        ahead.extend(packets.map(|packet| {
+            let seen = Seen::arrived(&packet);
             let key = match &seen {
                 Ok(seen) if !matches!(seen.part, Part::Error(_) | Part::Alone) => self.prepare(seen),
                 _ => Prepared::None,
@@ -378,9 +402,9 @@ impl Firewall {
         decision
     }
 
-    fn look(&self, ip: &[u8], from: u8, to: u8) -> Ahead {
+    fn look(&self, packet: Arrival<'_>) -> Ahead {
         let mut ahead = Vec::with_capacity(1);
-        self.look_ahead([(ip, from, to)].into_iter(), &mut ahead);
+        self.look_ahead(std::iter::once(packet), &mut ahead);
         ahead.remove(0)
     }
 
@@ -475,6 +499,7 @@ impl Connection {
             protocol: self.protocol,
             ports: has_ports.then_some(self.ports),
             icmp: is_icmp.then_some([self.ports[1] as u8, 0]),
+            mac: None,
         };
         self.parent.map_or(facts, |parent| parent.facts(facts))
     }

@@ -29,6 +29,7 @@
 
 mod compile;
 mod firewall;
+mod macs;
 pub mod policy;
 pub mod proxy;
 mod read;
@@ -41,12 +42,13 @@ pub mod track;
 
 pub use compile::Compiled;
 pub use firewall::{
-    Ahead, AnnouncedCounts, Cause, Connection, Counts, Decision, Firewall, Moves, Parent, ProxyCounts,
-    Service, Steps, Translation, Verdict,
+    Ahead, AnnouncedCounts, Arrival, Cause, Connection, Counts, Decision, Firewall, Moves, Parent,
+    ProxyCounts, Service, Steps, Translation, Verdict,
 };
+pub use macs::{MacRange, Macs};
 pub use read::{Reading, members, members_of, read, read_file};
 pub use review::review;
 pub use rulefile::names::{protocol, protocol_name};
 pub use rulefile::{AddressRange, Addresses, FILE_MAX, time_ns};
-pub use ruleset::{About, Ruleset};
+pub use ruleset::{About, Ruleset, Standing};
 pub use seen::{Fragment, Part, Quoted, Seen, Unjudged};

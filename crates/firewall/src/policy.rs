@@ -6,7 +6,9 @@ use std::net::IpAddr;
 
 use lang::Span;
 use rulefile::Addresses;
+use wire::MacAddr;
 
+use crate::macs::Macs;
 use crate::set::{Kind, Timed, View};
 
 /// Zones that a file may name, besides [`SELF`].
@@ -50,7 +52,7 @@ pub struct Zone {
     pub span: Option<Span>,
 }
 
-/// Addresses or ports with a name.
+/// Addresses, ports or MAC addresses with a name.
 #[derive(Clone, Debug)]
 pub struct Set {
     /// Its name.
@@ -173,6 +175,8 @@ pub struct Matches {
     pub destination_ports: Ports,
     /// Types of ICMP, with a code or all codes; packets of other protocols have none.
     pub icmp: Vec<(u8, Option<u8>)>,
+    /// Its source on the link.
+    pub macs: Macs,
 }
 
 /// How many connections a rule may accept in a time.
@@ -348,6 +352,8 @@ pub struct Facts {
     pub ports: Option<[u16; 2]>,
     /// Type and code, for ICMP.
     pub icmp: Option<[u8; 2]>,
+    /// Its source on the link; none without an Ethernet header, or where nobody has looked.
+    pub mac: Option<MacAddr>,
 }
 
 impl Facts {
@@ -387,6 +393,12 @@ impl Ports {
 impl Matches {
     /// Whether a packet has all that is asked for, at a time: one thing after the other.
     pub fn hold(&self, sets: &View, facts: &Facts, now_ns: u64) -> bool {
+        self.hold_but_macs(sets, facts, now_ns)
+            && self.macs.hold(facts.mac, |set, mac| sets.has_mac(set, mac, now_ns))
+    }
+
+    /// The same without regard to its source on the link.
+    pub(crate) fn hold_but_macs(&self, sets: &View, facts: &Facts, now_ns: u64) -> bool {
         let one_of = |some: &[u8], what: u8| some.is_empty() || some.contains(&what);
         let icmp = || {
             let has = |[kind, code]: [u8; 2]| {

@@ -14,6 +14,7 @@ use std::path::Path;
 use lang::{Diagnostic, SourceMap, Span, suggest};
 use rulefile::{AddressRange, Faults, Line, Word, bounded, lines, names, time_ns};
 
+use crate::macs::MacRange;
 use crate::policy::{Action, Algs, Answer, Policy, PortRange, Set, SynProxy, Timeouts, ZONES_MAX, Zone};
 use crate::set::{self, ENTRIES_MAX, Entry, Kind, Timed};
 
@@ -212,10 +213,10 @@ impl Reader<'_> {
         kind: &mut Option<Kind>,
         span: Span,
     ) -> Option<Timed> {
-        let is_port = || set::ports(text).is_some();
-        let entry = match *kind.get_or_insert_with(|| if is_port() { Kind::Ports } else { Kind::Addresses }) {
+        let entry = match *kind.get_or_insert_with(|| kind_of(text)) {
             Kind::Ports => self.port_range(text, span).map(Entry::Ports),
             Kind::Addresses => self.address_range(text, span).map(Entry::Addresses),
+            Kind::Macs => self.mac_range(text, span).map(Entry::Macs),
         };
         let time_ns = match time.map(|time| (time, time_ns(time))) {
             Some((time, None)) => {
@@ -231,6 +232,15 @@ impl Reader<'_> {
         AddressRange::parse(text)
             .map_err(|why| {
                 let help = "write an address, ADDRESS/LENGTH, or FIRST-LAST, for example 10.0.0.0/8 or 2001:db8::/32";
+                self.wrong(span, why, help);
+            })
+            .ok()
+    }
+
+    fn mac_range(&mut self, text: &str, span: Span) -> Option<MacRange> {
+        MacRange::parse(text)
+            .map_err(|why| {
+                let help = "write an address, ADDRESS/LENGTH, or FIRST-LAST, for example 52:54:00:12:34:56 or 52:54:00:00:00:00/24";
                 self.wrong(span, why, help);
             })
             .ok()
@@ -337,6 +347,17 @@ impl Reader<'_> {
             }
             None => self.wrong(line.words[0].span, "'connections' needs a number", help),
         }
+    }
+}
+
+/// The kind of a set that has this member first.
+fn kind_of(text: &str) -> Kind {
+    if set::ports(text).is_some() {
+        Kind::Ports
+    } else if MacRange::parse(text).is_ok() {
+        Kind::Macs
+    } else {
+        Kind::Addresses
     }
 }
 

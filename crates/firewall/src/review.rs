@@ -22,9 +22,14 @@ pub fn review(policy: &Policy) -> Vec<Diagnostic> {
     for (number, set) in policy.sets.iter().enumerate() {
         let uses = |rule: &Rule| {
             let matches = &rule.matches;
-            let addresses = [&matches.source.sets, &matches.destination.sets];
-            let ports = [&matches.source_ports.sets, &matches.destination_ports.sets];
-            addresses.iter().chain(&ports).any(|sets| sets.contains(&number))
+            let lists = [
+                &matches.source.sets,
+                &matches.destination.sets,
+                &matches.source_ports.sets,
+                &matches.destination_ports.sets,
+                &matches.macs.sets,
+            ];
+            lists.iter().any(|sets| sets.contains(&number))
         };
         if !policy.rules.iter().any(uses) {
             let message = format!("no rule uses set '{}'", set.name);
@@ -32,7 +37,10 @@ pub fn review(policy: &Policy) -> Vec<Diagnostic> {
         }
         // A set that commands fill says of what it is.
         if set.entries.is_empty() && !set.is_typed {
-            let help = format!("if commands fill it, write `set {} addresses` or `set {0} ports`", set.name);
+            let help = format!(
+                "if commands fill it, write `set {} addresses`, `set {0} ports` or `set {0} macs`",
+                set.name
+            );
             let message = format!("set '{}' is empty", set.name);
             found.push(Diagnostic::warning("W0604", message).at(set.span).help(help));
         }

@@ -14,6 +14,8 @@ pub struct Ruleset {
     /// What was read, without the entries of its sets.
     pub policy: Policy,
     compiled: Compiled,
+    /// Whether rules ask for MAC addresses.
+    asks_macs: bool,
     /// The sets. Packets never wait for those who change them: they see a view.
     sets: Mutex<Sets>,
     view: Mutex<View>,
@@ -26,6 +28,17 @@ struct Sets {
     is_taken: bool,
     /// The entries of sets in which some are for a time, until it is known when that begins.
     waiting: Vec<(usize, Vec<Timed>)>,
+}
+
+/// What the present rules say of a connection that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// They would accept it if it began now, by this rule.
+    Accepted(Option<u32>),
+    /// They would not.
+    Refused,
+    /// They depend on the MAC address of its first packet, which nobody has kept.
+    Unjudged,
 }
 
 /// A set, for people.
@@ -63,7 +76,14 @@ impl Ruleset {
             }
         }
         let view = Mutex::new(View::of(&contents));
-        Ok(Ruleset { policy, compiled, sets: Mutex::new(Sets { contents, is_taken: false, waiting }), view })
+        let asks_macs = policy.rules.iter().any(|rule| rule.matches.macs.is_given);
+        Ok(Ruleset {
+            policy,
+            compiled,
+            asks_macs,
+            sets: Mutex::new(Sets { contents, is_taken: false, waiting }),
+            view,
+        })
     }
 
     /// Lets the times begin of entries that are in sets for a time. Before, they count from 0.
@@ -190,9 +210,38 @@ impl Ruleset {
         }
     }
 
+    /// Whether rules ask for MAC addresses: only then packets are looked at for theirs.
+    pub fn asks_macs(&self) -> bool {
+        self.asks_macs
+    }
+
     /// Whether a connection would be refused if it began now.
     pub fn refuses(&self, connection: &Connection, now_ns: u64) -> bool {
-        self.action(self.find(&connection.facts(), now_ns), connection.zones[0]) != Action::Accept
+        self.standing(connection, now_ns) == Standing::Refused
+    }
+
+    /// What would happen to a connection if it began now.
+    pub fn standing(&self, connection: &Connection, now_ns: u64) -> Standing {
+        self.standing_of(&self.view(), &connection.facts(), now_ns)
+    }
+
+    /// The same by what is known of its first packet. Connections do not know the MAC address that it came from.
+    pub(crate) fn standing_of(&self, sets: &View, facts: &Facts, now_ns: u64) -> Standing {
+        let facts = &Facts { mac: None, ..*facts };
+        let accepts = |rule| self.action(rule, facts.from) == Action::Accept;
+        // The first rule that holds with any MAC address. Those before it may hold with some.
+        let rule = self.first(sets, facts, now_ns, |_| false);
+        let is_accepted = accepts(rule);
+        let mut depends = false;
+        if self.asks_macs {
+            let take = |rule| depends |= accepts(Some(rule)) != is_accepted;
+            self.compiled.by_mac(&self.policy, sets, facts, now_ns, rule, take);
+        }
+        match (depends, is_accepted) {
+            (true, _) => Standing::Unjudged,
+            (false, true) => Standing::Accepted(rule),
+            (false, false) => Standing::Refused,
+        }
     }
 
     /// Bytes that its structures take.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{Protocol, ipv6, tcp};
 
+use crate::firewall::Arrival;
 use crate::policy::{Facts, ICMP, ICMP6, TCP, UDP};
 use crate::track::Segment;
 
@@ -245,6 +246,14 @@ impl Seen {
     /// # Errors
     /// It cannot be judged.
     pub fn of(ip: &[u8], from: u8, to: u8) -> Result<Seen, Unjudged> {
+        Seen::arrived(&Arrival { ip, from, to, mac: None })
+    }
+
+    /// Looks at a packet that has arrived.
+    ///
+    /// # Errors
+    /// It cannot be judged.
+    pub fn arrived(&Arrival { ip, from, to, mac }: &Arrival<'_>) -> Result<Seen, Unjudged> {
         let layers = layers(ip, false).ok_or(Unjudged::Malformed)?;
         let (rest, protocol) = (layers.rest, layers.protocol);
         let of_four = if layers.source.is_ipv4() { protocol } else { 0 };
@@ -263,6 +272,7 @@ impl Seen {
             protocol,
             ports: None,
             icmp: None,
+            mac,
         };
         let six = facts.source.is_ipv6();
         let part = match protocol {

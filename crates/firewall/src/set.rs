@@ -10,6 +10,7 @@ use std::sync::Arc;
 pub use tables::set::FOREVER;
 use tables::set::{RangeSet, Segments};
 
+use crate::macs::MacRange;
 use crate::policy::{self, PortRange};
 use rulefile::{AddressRange, names};
 
@@ -23,17 +24,38 @@ pub enum Kind {
     Addresses,
     /// Ports.
     Ports,
+    /// MAC addresses.
+    Macs,
 }
 
 impl Kind {
     /// The words for each.
-    pub const ALL: [(&'static str, Kind); 2] = [("addresses", Kind::Addresses), ("ports", Kind::Ports)];
+    pub const ALL: [(&'static str, Kind); 3] =
+        [("addresses", Kind::Addresses), ("ports", Kind::Ports), ("macs", Kind::Macs)];
 
     /// Its word.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Addresses => "addresses",
             Kind::Ports => "ports",
+            Kind::Macs => "macs",
+        }
+    }
+
+    /// Its members, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Kind::Macs => "MAC addresses",
+            other => other.name(),
+        }
+    }
+
+    /// The keywords of rules behind which its sets stand, for people.
+    pub(crate) fn keywords(self) -> &'static str {
+        match self {
+            Kind::Addresses => "`src` or `dst`",
+            Kind::Ports => "`port` or `sport`",
+            Kind::Macs => "`mac`",
         }
     }
 }
@@ -45,6 +67,8 @@ pub enum Entry {
     Addresses(AddressRange),
     /// Ports.
     Ports(PortRange),
+    /// MAC addresses.
+    Macs(MacRange),
 }
 
 /// An entry, for ever or for a time in nanoseconds.
@@ -59,6 +83,7 @@ impl Entry {
         match kind {
             Kind::Addresses => AddressRange::parse(text).map(Entry::Addresses),
             Kind::Ports => ports(text).map(Entry::Ports).ok_or_else(|| format!("'{text}' is not a port")),
+            Kind::Macs => MacRange::parse(text).map(Entry::Macs),
         }
     }
 
@@ -67,6 +92,7 @@ impl Entry {
         match self {
             Entry::Addresses(_) => Kind::Addresses,
             Entry::Ports(_) => Kind::Ports,
+            Entry::Macs(_) => Kind::Macs,
         }
     }
 }
@@ -77,6 +103,7 @@ impl fmt::Display for Entry {
             Entry::Addresses(range) => range.fmt(f),
             Entry::Ports(PortRange { low, high }) if low == high => low.fmt(f),
             Entry::Ports(PortRange { low, high }) => write!(f, "{low}-{high}"),
+            Entry::Macs(range) => range.fmt(f),
         }
     }
 }
@@ -97,6 +124,8 @@ pub enum Contents {
     Addresses(RangeSet<u32>, RangeSet<u128>),
     /// Ports.
     Ports(RangeSet<u16>),
+    /// MAC addresses.
+    Macs(RangeSet<u64>),
 }
 
 /// What rules see of a set.
@@ -106,6 +135,8 @@ pub enum Members {
     Addresses(Segments<u32>, Segments<u128>),
     /// Ports.
     Ports(Segments<u16>),
+    /// MAC addresses.
+    Macs(Segments<u64>),
 }
 
 /// What rules see of all sets, by their numbers. Copies are cheap and never change.
@@ -129,7 +160,7 @@ impl View {
         match (&self.0[set], address) {
             (Members::Addresses(four, _), IpAddr::V4(address)) => four.holds(address.into(), now_ns),
             (Members::Addresses(_, six), IpAddr::V6(address)) => six.holds(address.into(), now_ns),
-            (Members::Ports(_), _) => false,
+            (Members::Ports(_) | Members::Macs(_), _) => false,
         }
     }
 
@@ -137,6 +168,12 @@ impl View {
     #[inline]
     pub(crate) fn has_port(&self, set: usize, port: u16, now_ns: u64) -> bool {
         matches!(&self.0[set], Members::Ports(ports) if ports.holds(port, now_ns))
+    }
+
+    /// Whether a set holds a MAC address at a time.
+    #[inline]
+    pub(crate) fn has_mac(&self, set: usize, mac: u64, now_ns: u64) -> bool {
+        matches!(&self.0[set], Members::Macs(macs) if macs.holds(mac, now_ns))
     }
 }
 
@@ -153,12 +190,17 @@ fn port(((low, high), end): ((u16, u16), u64)) -> (Entry, u64) {
     (Entry::Ports(PortRange { low, high }), end)
 }
 
+fn mac(((first, last), end): ((u64, u64), u64)) -> (Entry, u64) {
+    (Entry::Macs(MacRange { first, last }), end)
+}
+
 impl Contents {
     /// A set without entries.
     pub fn new(kind: Kind) -> Contents {
         match kind {
             Kind::Addresses => Contents::Addresses(RangeSet::default(), RangeSet::default()),
             Kind::Ports => Contents::Ports(RangeSet::default()),
+            Kind::Macs => Contents::Macs(RangeSet::default()),
         }
     }
 
@@ -186,7 +228,11 @@ impl Contents {
             }
             Contents::Ports(ports) => ports.replace(all.filter_map(|(entry, end)| match entry {
                 Entry::Ports(PortRange { low, high }) => Some(((low, high), end)),
-                Entry::Addresses(_) => None,
+                _ => None,
+            })),
+            Contents::Macs(macs) => macs.replace(all.filter_map(|(entry, end)| match entry {
+                Entry::Macs(MacRange { first, last }) => Some(((first, last), end)),
+                _ => None,
             })),
         }
     }
@@ -204,7 +250,7 @@ impl Contents {
                         Entry::Addresses(AddressRange::Six(first, last)) => {
                             sixes.push(((*first, *last), end))
                         }
-                        Entry::Ports(_) => {}
+                        Entry::Ports(_) | Entry::Macs(_) => {}
                     }
                 }
                 four.change(&fours) + six.change(&sixes)
@@ -212,7 +258,14 @@ impl Contents {
             Contents::Ports(set) => {
                 let all = entries.iter().filter_map(|entry| match entry {
                     Entry::Ports(PortRange { low, high }) => Some(((*low, *high), end)),
-                    Entry::Addresses(_) => None,
+                    _ => None,
+                });
+                set.change(&all.collect::<Vec<_>>())
+            }
+            Contents::Macs(set) => {
+                let all = entries.iter().filter_map(|entry| match entry {
+                    Entry::Macs(MacRange { first, last }) => Some(((*first, *last), end)),
+                    _ => None,
                 });
                 set.change(&all.collect::<Vec<_>>())
             }
@@ -224,6 +277,7 @@ impl Contents {
         match self {
             Contents::Addresses(four, six) => _ = four.purge(now_ns) + six.purge(now_ns),
             Contents::Ports(ports) => _ = ports.purge(now_ns),
+            Contents::Macs(macs) => _ = macs.purge(now_ns),
         }
     }
 
@@ -247,6 +301,13 @@ impl Contents {
                 };
                 Box::new(ports.entries(behind).map(port))
             }
+            (Contents::Macs(macs), behind) => {
+                let behind = match behind {
+                    Some(Entry::Macs(MacRange { first, last })) => Some((first, last)),
+                    _ => None,
+                };
+                Box::new(macs.entries(behind).map(mac))
+            }
         }
     }
 
@@ -265,6 +326,10 @@ impl Contents {
                 let holds = |((_, end), _): &((u16, u16), u64)| *end >= high;
                 ports.holding(low).into_iter().filter(holds).map(port).collect()
             }
+            (Contents::Macs(macs), Entry::Macs(MacRange { first, last })) => {
+                let holds = |((_, end), _): &((u64, u64), u64)| *end >= last;
+                macs.holding(first).into_iter().filter(holds).map(mac).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -281,6 +346,9 @@ impl Contents {
             (Contents::Ports(ports), Entry::Ports(PortRange { low, high })) => {
                 ports.get((*low, *high)).is_some()
             }
+            (Contents::Macs(macs), Entry::Macs(MacRange { first, last })) => {
+                macs.get((*first, *last)).is_some()
+            }
             _ => false,
         }
     }
@@ -296,6 +364,7 @@ impl Contents {
         match self {
             Contents::Addresses(four, six) => four.len() + six.len(),
             Contents::Ports(ports) => ports.len(),
+            Contents::Macs(macs) => macs.len(),
         }
     }
 
@@ -309,6 +378,7 @@ impl Contents {
         match self {
             Contents::Addresses(four, six) => four.ending() + six.ending(),
             Contents::Ports(ports) => ports.ending(),
+            Contents::Macs(macs) => macs.ending(),
         }
     }
 
@@ -317,6 +387,7 @@ impl Contents {
         match self {
             Contents::Addresses(four, six) => four.segments().bytes() + six.segments().bytes(),
             Contents::Ports(ports) => ports.segments().bytes(),
+            Contents::Macs(macs) => macs.segments().bytes(),
         }
     }
 
@@ -327,6 +398,7 @@ impl Contents {
                 Members::Addresses(four.segments().clone(), six.segments().clone())
             }
             Contents::Ports(ports) => Members::Ports(ports.segments().clone()),
+            Contents::Macs(macs) => Members::Macs(macs.segments().clone()),
         }
     }
 }
@@ -337,9 +409,11 @@ mod tests {
 
     #[test]
     fn entries_that_are_there_need_no_room() {
-        for (kind, texts) in
-            [(Kind::Addresses, ["10.0.0.1", "2001:db8::1", "10.0.0.2"]), (Kind::Ports, ["80", "90-99", "81"])]
-        {
+        for (kind, texts) in [
+            (Kind::Addresses, ["10.0.0.1", "2001:db8::1", "10.0.0.2"]),
+            (Kind::Ports, ["80", "90-99", "81"]),
+            (Kind::Macs, ["2:0:0:0:0:1", "2:0:0:0:1:0/40", "2:0:0:0:0:2"]),
+        ] {
             let [one, two, other] = texts.map(|text| Entry::parse(kind, text).unwrap());
             let mut contents = Contents::new(kind);
             contents.change(&[one, two], Some(FOREVER));

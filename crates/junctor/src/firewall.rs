@@ -8,7 +8,7 @@ mod sets;
 use std::path::PathBuf;
 
 use client::{Client, Failure};
-use firewall::{Ruleset, Seen};
+use firewall::{Arrival, Ruleset, Seen};
 use lang::Severity;
 use serde_json::{Value, json};
 use views::firewall as view;
@@ -49,8 +49,9 @@ enum What {
     #[command(after_help = "Examples:
   junctor firewall test firewall.rules --from outside --to inside ip 192.0.2.9 to 10.0.1.20 / tcp 4000 to 443 flags S
   junctor firewall test firewall.rules --from inside --to self ip6 2001:db8::2 to 2001:db8::1 / udp 1 to 53
+  junctor firewall test firewall.rules --from inside --to outside eth 52:54:0:0:0:1 to 52:54:0:0:0:9 / ip 10.0.1.2 to 192.0.2.1 / udp 1 to 53
 
-The packet is written as in 'junctor trace --packet'. The exit status is 0 if it passes, 1 if it does not.")]
+The packet is written as in 'junctor trace --packet'. Rules with 'mac' need its header 'eth'. The exit status is 0 if it passes, 1 if it does not.")]
     Test {
         /// The rule file.
         file: PathBuf,
@@ -193,22 +194,21 @@ fn test(file: &std::path::Path, zones: [&String; 2], as_json: bool, packet: &str
         Ok(made) => made,
         Err(why) => return outcome::usage(format!("the packet: {why}")),
     };
-    if made.first != wire::fields::First::Ip {
+    let Some((ip, mac)) = behind_link(&made) else {
         return outcome::usage(
-            "the packet begins with its IP header, for example: ip 10.0.0.1 to 192.0.2.1 / tcp 1 to 80",
+            "the packet begins with its IP header, or with 'eth' before it, for example: ip 10.0.0.1 to 192.0.2.1 / tcp 1 to 80",
         );
-    }
-    let ip = &made.bytes[..];
-    if let Err(why) = Seen::of(ip, numbers[0], numbers[1]) {
+    };
+    let packet = Arrival { ip, from: numbers[0], to: numbers[1], mac };
+    if let Err(why) = Seen::arrived(&packet) {
         return outcome::usage(format!("the packet cannot be judged: {why:?}"));
     }
     let ruleset = match Ruleset::new(policy) {
         Ok(ruleset) => std::sync::Arc::new(ruleset),
         Err(why) => return outcome::usage(why),
     };
-    let decision =
-        firewall::Firewall::new(std::sync::Arc::clone(&ruleset), 0).rehearse(0, ip, numbers[0], numbers[1]);
-    let why = ruleset.explain(&decision);
+    let decision = firewall::Firewall::new(std::sync::Arc::clone(&ruleset), 0).rehearse_arrival(0, packet);
+    let why = ruleset.explain_arrival(&decision, &packet);
     let (word, passes) = match decision.verdict {
         firewall::Verdict::Pass | firewall::Verdict::Answered => ("accept", true),
         firewall::Verdict::Drop(_) => ("drop", false),
@@ -221,6 +221,17 @@ fn test(file: &std::path::Path, zones: [&String; 2], as_json: bool, packet: &str
         outln!("{word}: {why}");
     }
     if passes { exit::SUCCESS } else { exit::FAILURE }
+}
+
+/// The IP packet, and where it comes from on its link.
+fn behind_link(made: &wire::compose::Composed) -> Option<(&[u8], Option<wire::MacAddr>)> {
+    if made.first == wire::fields::First::Ip {
+        return Some((&made.bytes[..], None));
+    }
+    let layer = wire::ethernet::network_layer(&made.bytes)?;
+    let is_ip = [wire::EtherType::IPV4, wire::EtherType::IPV6].contains(&layer.ethertype);
+    let source = made.bytes.get(6..)?.first_chunk::<6>()?;
+    is_ip.then_some((made.bytes.get(layer.offset..)?, Some(wire::MacAddr(*source))))
 }
 
 fn show(of: &Of) -> Result<u8, Failure> {
@@ -245,22 +256,49 @@ fn number(refused: usize) -> String {
     if refused < 1000 { refused.to_string() } else { "1,000 or more".to_owned() }
 }
 
-/// How many connections the rules would refuse now, a thousand at most; with `end` these connections end.
-fn against(client: &mut Client, element: &str, end: bool) -> Result<usize, Failure> {
-    let refused = client.read(&format!("{element}.refused"))?.lines().count();
+/// Connections that are not as the rules say, a thousand at most of each.
+struct Against {
+    /// The rules would refuse these now.
+    refused: usize,
+    /// These depend on the MAC address of their first packet, which nobody has kept.
+    unjudged: usize,
+}
+
+/// How many connections are against the rules; with `end` those that the rules would refuse now end.
+fn against(client: &mut Client, element: &str, end: bool) -> Result<Against, Failure> {
+    let mut count = |which: &str| {
+        client.read(&format!("{element}.{which}")).map(|connections| connections.lines().count())
+    };
+    let (refused, unjudged) = (count("refused")?, count("unjudged")?);
     if end && refused > 0 {
         client.write(&format!("{element}.end"), "refused")?;
     }
-    Ok(refused)
+    Ok(Against { refused, unjudged })
+}
+
+impl Against {
+    /// What to say about connections that cannot be judged.
+    fn unjudged_words(&self) -> String {
+        match self.unjudged {
+            0 => String::new(),
+            n => {
+                format!("; {} connections depend on MAC addresses: they are not judged, and go on", number(n))
+            }
+        }
+    }
 }
 
 fn load(handler: &str, file: Option<&PathBuf>, revalidate: bool, of: &Of) -> Result<u8, Failure> {
     let (mut client, element) = of.connect("Firewall")?;
     client.be_patient();
     client.write(&format!("{element}.{handler}"), &path_for_router(file))?;
-    let refused = against(&mut client, &element, revalidate)?;
+    let found = against(&mut client, &element, revalidate)?;
+    let refused = found.refused;
     if of.json {
-        outln!("{}", json!({ "element": element, "refused": refused, "ended": revalidate && refused > 0 }));
+        let ended = revalidate && refused > 0;
+        let object =
+            json!({ "element": element, "refused": refused, "unjudged": found.unjudged, "ended": ended });
+        outln!("{object}");
     } else {
         let rules = view::rules(&mut client, &element)?.len() - 1;
         let which = match (refused, revalidate) {
@@ -271,7 +309,7 @@ fn load(handler: &str, file: Option<&PathBuf>, revalidate: bool, of: &Of) -> Res
                 format!("{} connections are against them and go on: {such}", number(n))
             }
         };
-        outln!("{rules} rules are in place; {which}");
+        outln!("{rules} rules are in place; {which}{}", found.unjudged_words());
     }
     Ok(exit::SUCCESS)
 }

@@ -8,7 +8,7 @@ mod peers;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use nft::{Dice, kernel_router, matches, packet, send};
+use nft::{Dice, PHONES, kernel_router, mac, macs, matches, packet, send};
 use serde_json::Value;
 use testbed::process::Process;
 use testbed::rig::{Cable, Namespace, skip_without, wait_for};
@@ -209,6 +209,7 @@ fn linux_sees_what_rules_say() {
     assert!(top["top"][0]["bytes"].as_u64() > Some(200_000), "{top}");
 
     sets(&site);
+    macs_of_hosts(&site);
     changes(&site);
     assert!(site.router.ended().is_none());
 }
@@ -227,6 +228,33 @@ fn sets(site: &Site) {
     set(&["add", SHOPS[0]]);
 }
 
+/// Rules ask for the MAC address of the host inside, by a set that changes.
+fn macs_of_hosts(site: &Site) {
+    let [a, b, c, d, e, f] = site.inside.mac("a0").unwrap();
+    let host = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+    let asks = RULES.replace("accept from inside to outside", "accept from inside to outside mac @hosts")
+        + "set hosts macs\n";
+    let loaded = site.load(&asks, &["--json", "--revalidate"]);
+    let loaded: Value = serde_json::from_slice(&loaded.stdout).unwrap();
+    // What there is may have come from any host.
+    assert!(loaded["unjudged"].as_u64() >= Some(1) && loaded["refused"] == 0, "{loaded}");
+    assert_eq!(connect(&site.inside, 80, 1, SHOPS), "192.0.2.2 TimeoutError\n2001:db8:1::2 TimeoutError\n");
+    let set = |words: &[&str]| site.json(&[&["firewall", "set", "hosts"], words].concat());
+    assert_eq!(set(&["add", &host, "02:00:00:00:00:00/24", "for", "1h"])["entries"], 2);
+    assert_eq!(connect(&site.inside, 80, 60, SHOPS), "192.0.2.2 100000\n2001:db8:1::2 100000\n");
+    assert_eq!(set(&["test", &host])["by"][0]["entry"], host.as_str());
+    // Fragments have the address of the first one when they are together.
+    site.inside.run(&["ping", "-n", "-c", "1", "-W", "60", "-s", "3000", SHOPS[0]]).unwrap();
+    let saved = site.files.path().join("hosts").display().to_string();
+    assert_eq!(set(&["save", &saved])["entries"], 2);
+    set(&["flush"]);
+    assert!(site.inside.run(&["ping", "-n", "-c", "1", "-W", "1", "-s", "3000", SHOPS[0]]).is_err());
+    set(&["load", &saved]);
+    assert_eq!(connect(&site.inside, 80, 60, SHOPS), "192.0.2.2 100000\n2001:db8:1::2 100000\n");
+    let back = site.load(RULES, &[]);
+    assert!(String::from_utf8_lossy(&back.stdout).contains("rules are in place"), "{back:?}");
+}
+
 /// Rules are replaced while connections last.
 fn changes(site: &Site) {
     let mut pings = site.inside.spawn(&["ping", "-n", "-O", "-i", "0.1", "-w", "100", SHOPS[0]]).unwrap();
@@ -243,7 +271,7 @@ fn changes(site: &Site) {
     pings.wait_for_text("icmp_seq=9 ", PATIENCE).unwrap();
     assert!(ping(&site.inside, SHOPS[0]).is_err());
     let web = site.json(&["firewall", "show"])["rules"][0]["packets"].clone();
-    assert_eq!(web, 5, "counts stay");
+    assert_eq!(web, 9, "counts stay");
     let loaded = site.load(&quiet, &["--revalidate"]);
     assert!(String::from_utf8_lossy(&loaded.stdout).contains("have been ended"), "{loaded:?}");
     pings.wait_for_text("no answer yet", PATIENCE).unwrap();
@@ -504,9 +532,10 @@ fn packets_are_tried() {
         (
             ["inside", "outside"],
             "eth 2:0:0:0:0:1 to 2:0:0:0:0:2 / ip 1.2.3.4 to 5.6.7.8 / udp 9 to 9",
-            2,
-            "begins with its IP header",
+            0,
+            "accept: line 7",
         ),
+        (["inside", "outside"], "arp request 1.2.3.4 to 5.6.7.8", 2, "begins with its IP header"),
         (["inside", "outside"], "ip nowhere", 2, "the packet:"),
     ] {
         let (found, out, err) = asked(zones, packet);
@@ -515,9 +544,38 @@ fn packets_are_tried() {
     }
 }
 
+#[test]
+fn packets_are_tried_with_their_mac_address() {
+    let rules = "zone inside d0\nzone outside d1\nset phones 52:54:0:0:0:1 52:54:0:0:1:0/40\n\
+        drop mac 52:54:0:0:0:9\naccept from inside to outside mac @phones";
+    let asked = |packet: &str| {
+        let words = ["test", "--from", "inside", "--to", "outside"].into_iter().chain(packet.split(' '));
+        on_file(rules, &words.collect::<Vec<_>>())
+    };
+    for (link, status, said) in [
+        (
+            "eth 52:54:0:0:0:1 to 2:0:0:0:0:9 / ",
+            0,
+            "accept: line 5: accept from inside to outside mac @phones",
+        ),
+        ("eth 52:54:0:0:1:7 to 2:0:0:0:0:9 / vlan 4 / ", 0, "accept: line 5"),
+        ("eth 52:54:0:0:0:9 to 2:0:0:0:0:9 / ", 1, "drop: line 4: drop mac 52:54:0:0:0:9"),
+        ("eth 52:54:0:0:0:2 to 2:0:0:0:0:9 / ", 1, "drop: no rule matches: default drop\n"),
+        ("", 1, "drop: no rule matches: default drop (it has no Ethernet header, so no rule with `mac` matches)"),
+    ] {
+        for ip in ["ip 10.0.0.2 to 192.0.2.2 / udp 9 to 9", "ip6 2001:db8::2 to 2001:db8:1::2 / udp 9 to 9"] {
+            let (found, out, err) = asked(&format!("{link}{ip}"));
+            assert!(found == status && out.contains(said), "{link}{ip}: {found} {out} {err}");
+        }
+    }
+    let (found, out, err) = on_file(&format!("{rules}\naccept from self mac @phones"), &["check"]);
+    assert!(found == 2 && (out + &err).contains("what the router sends comes from no MAC address"));
+}
+
 /// A rule in our words and in those of nftables.
 fn rule(dice: &mut Dice) -> (String, String) {
-    let (ours, theirs) = matches(dice);
+    let ((ours, theirs), (more, yet)) = (matches(dice), macs(dice));
+    let (ours, theirs) = (ours + &more, yet + &theirs);
     let action = dice.one(&["accept", "drop", "reject"]);
     (format!("{action}{ours}"), format!("{theirs}counter {action}"))
 }
@@ -554,8 +612,9 @@ fn nftables_decide_the_same() {
             "flush ruleset\ntable inet t {{\n\
              set hosts4 {{ type ipv4_addr; flags interval; elements = {{ 10.0.0.4/30, 192.0.2.7, 192.0.2.32/28 }} }}\n\
              set hosts6 {{ type ipv6_addr; flags interval; elements = {{ 2001:db8::4/126, 2001:db8:1::7, 2001:db8:1::20/124 }} }}\n\
-             set some {{ type inet_service; flags interval; elements = {{ 2, 6-8 }} }}\n\
-             chain f {{ type filter hook forward priority 0; policy drop;\n    ct state established,related counter accept\n{theirs}    counter drop\n}}\n}}\n"
+             set some {{ type inet_service; flags interval; elements = {{ 2, 6-8 }} }}\n{}\
+             chain f {{ type filter hook forward priority 0; policy drop;\n    ct state established,related counter accept\n{theirs}    counter drop\n}}\n}}\n",
+            PHONES[0]
         );
         let path = files.path().join("chain.nft");
         std::fs::write(&path, chain).unwrap();
@@ -563,7 +622,8 @@ fn nftables_decide_the_same() {
         let ours: String = rules.iter().map(|(ours, _)| format!("{ours}\n")).collect();
         let text = format!(
             "zone z0 d0\nzone z1 d1\nset some 2 6-8\n\
-             set hosts 10.0.0.4/30 192.0.2.7 192.0.2.32/28 2001:db8::4/126 2001:db8:1::7 2001:db8:1::20/124\n{ours}"
+             set hosts 10.0.0.4/30 192.0.2.7 192.0.2.32/28 2001:db8::4/126 2001:db8:1::7 2001:db8:1::20/124\n{}{ours}",
+            PHONES[1]
         );
         let reading = firewall::read("ours", &text, std::path::Path::new("."));
         let shown = lang::render(&reading.diagnostics, &reading.sources, false);
@@ -588,7 +648,8 @@ fn nftables_decide_the_same() {
                     .collect();
                 for bytes in &now {
                     let (from, to) = (link as u8 + 1, 2 - link as u8);
-                    let decision = fw.judge(1, bytes, from, to);
+                    let packet = firewall::Arrival { ip: bytes, from, to, mac: Some(mac(bytes).into()) };
+                    let decision = fw.judge_arrival(1, packet);
                     known += u64::from(decision.is_known);
                 }
                 sent += now.len() as u64;

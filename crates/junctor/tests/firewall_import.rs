@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use firewall::{Firewall, Ruleset, Verdict};
-use nft::{Dice, kernel_router, matches, packet, send};
+use firewall::{Arrival, Firewall, Ruleset, Verdict};
+use nft::{Dice, PHONES, kernel_router, mac, macs, matches, packet, send};
 use nftables::{Effect, Finding, Imported, Options, import};
 use serde_json::Value;
 use testbed::rig::{Namespace, skip_without, wait_for};
@@ -94,7 +94,7 @@ fn chains(dice: &mut Dice) -> String {
     for (n, name) in ["c", "b", "a"].into_iter().enumerate() {
         text += &format!("chain {name} {{\n");
         for _ in 0..8 {
-            let asked = more(dice);
+            let asked = macs(dice).1 + &more(dice);
             // To chains that stand before this one: there are no circles.
             let target = ["c", "b"][dice.below(n.max(1) as u64) as usize];
             text += &match dice.below(6) {
@@ -140,7 +140,8 @@ fn sent(
                     continue;
                 }
                 let bytes = composed(if answers { back } else { there });
-                let decision = fw.judge(1, &bytes, zones[link], zones[1 - link]);
+                let (from, to, mac) = (zones[link], zones[1 - link], Some(mac(&bytes).into()));
+                let decision = fw.judge_arrival(1, Arrival { ip: &bytes, from, to, mac });
                 known += u64::from(decision.is_known);
                 if !answers && decision.verdict == Verdict::Pass {
                     assert_eq!(*from, link);
@@ -182,8 +183,9 @@ fn imported_rules_count_the_same() {
             };
         }
         let text = format!(
-            "table inet t {{\n{SETS}{}chain f {{ type filter hook forward priority 0; policy accept;\n\
+            "table inet t {{\n{SETS}{}{}chain f {{ type filter hook forward priority 0; policy accept;\n\
              ct state established,related counter accept\n{base}counter {}\n}}\n}}\n",
+            PHONES[0],
             chains(&mut dice),
             dice.one(&["accept", "drop"]),
         );

@@ -13,6 +13,9 @@ pub(crate) const ICMP6: u8 = 58;
 /// Protocols with ports (DCCP and SCTP besides those above).
 pub(crate) const WITH_PORTS: [u8; 4] = [TCP, UDP, 33, 132];
 
+/// The greatest MAC address.
+pub(crate) const MAC_MAX: u128 = (1 << 48) - 1;
+
 /// An address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
@@ -111,6 +114,8 @@ pub(crate) struct Cond {
     pub(crate) ports: [Option<Numbers>; 2],
     /// Type and code of ICMP.
     pub(crate) icmp: [Option<Numbers>; 2],
+    /// The source on the link.
+    pub(crate) mac: Option<Numbers>,
     pub(crate) limit: Option<Limit>,
     pub(crate) per_source: Option<PerSource>,
     /// The text of a log.
@@ -147,6 +152,7 @@ impl Cond {
             sides: pair(&self.sides, &other.sides)?,
             ports: pair(&self.ports, &other.ports)?,
             icmp: pair(&self.icmp, &other.icmp)?,
+            mac: numbers(&self.mac, &other.mac)?,
             limit: other.limit.or(self.limit),
             per_source: other.per_source.or(self.per_source),
             log: other.log.clone().or_else(|| self.log.clone()),
@@ -204,6 +210,7 @@ impl Cond {
             && other.per_source.is_none()
             && (other.family.is_none() || self.family == other.family)
             && within(&self.protocols, &other.protocols)
+            && within(&self.mac, &other.mac)
             && all(&self.links, &other.links)
             && all(&self.sides, &other.sides)
             && all(&self.ports, &other.ports)
@@ -226,7 +233,7 @@ impl Cond {
     /// How much work it makes: one more than its ranges.
     pub(crate) fn weight(&self) -> u64 {
         let pairs = [&self.links, &self.sides, &self.ports, &self.icmp];
-        let numbers = pairs.into_iter().flatten().flatten().chain(&self.protocols);
+        let numbers = pairs.into_iter().flatten().flatten().chain(&self.protocols).chain(&self.mac);
         1 + numbers.map(|numbers| numbers.ranges.len() as u64).sum::<u64>()
     }
 }

@@ -30,7 +30,9 @@ fn answered(section: Section) -> Section {
 
 /// The packets of a connection that a rule accepts: those of its own direction, and answers.
 fn packets(one: &Written, state: State) -> [(Section, Cond, bool); 2] {
-    let there = Cond { limit: None, per_source: None, log: None, beyond: None, ..one.cond.clone() };
+    // Later packets may come from another MAC address, and the file does not look.
+    let there =
+        Cond { mac: None, limit: None, per_source: None, log: None, beyond: None, ..one.cond.clone() };
     let back = one.cond.answered();
     let seen = |cond: Cond| match state {
         // Errors come from any router on the way, and their protocol is ICMP.
@@ -84,7 +86,7 @@ impl Search<'_> {
         if state == State::Related {
             first = Cond { links: first.links, family: first.family, ..Cond::default() };
         }
-        first.beyond = None;
+        (first.beyond, first.mac) = (None, None);
         let one = &self.accepted[at];
         let Some(first) = one.cond.and(&first) else { return true };
         let earlier = self.accepted[..at].iter().filter(|other| other.section == one.section);

@@ -3,10 +3,11 @@
 
 use std::rc::Rc;
 
+use firewall::MacRange;
 use rulefile::{AddressRange, names as ports};
 use serde_json::Value;
 
-use crate::cond::{Cond, Family, ICMP, ICMP6, Named, Numbers, TCP, UDP, WITH_PORTS};
+use crate::cond::{Cond, Family, ICMP, ICMP6, MAC_MAX, Named, Numbers, TCP, UDP, WITH_PORTS};
 use crate::names;
 use crate::ranges::Ranges;
 use crate::scope::{Knows, OTHERS, Scope, State};
@@ -30,6 +31,8 @@ enum Field {
     Port(usize),
     /// The type or the code of ICMP.
     Icmp(usize, bool),
+    /// The source on the link.
+    Mac,
     State,
     Direction,
     Flags(Option<u8>),
@@ -46,6 +49,7 @@ pub(crate) enum Kind {
     Protocol,
     /// The type or the code of ICMP, or that of ICMPv6.
     Icmp(usize, bool),
+    Mac,
 }
 
 impl Field {
@@ -56,6 +60,7 @@ impl Field {
             Field::Port(_) => Some(Kind::Port),
             Field::Protocol => Some(Kind::Protocol),
             Field::Icmp(n, six) => Some(Kind::Icmp(n, six)),
+            Field::Mac => Some(Kind::Mac),
             _ => None,
         }
     }
@@ -100,6 +105,18 @@ pub(crate) fn addresses(value: &Value, family: Family) -> Option<(u128, u128)> {
     range(value, |value| of_text(value.as_str()?).map(|(first, _)| first))
         .filter(|_| value["range"].is_array())
         .or_else(|| of_text(value.as_str()?))
+}
+
+/// A MAC address, a prefix or a range.
+fn macs(value: &Value) -> Option<(u128, u128)> {
+    let of_text = |text: &str| {
+        MacRange::parse(text).ok().map(|range| (u128::from(range.first), u128::from(range.last)))
+    };
+    if let Some(prefix) = value.get("prefix") {
+        let (address, length) = (prefix["addr"].as_str()?, prefix["len"].as_u64()?);
+        return of_text(&format!("{address}/{length}"));
+    }
+    range(value, |value| of_text(value.as_str()?).map(|(first, _)| first))
 }
 
 /// Flags of TCP: a name, a number, or several.
@@ -169,6 +186,7 @@ fn payload(protocol: &str, field: &str) -> (Field, Cond) {
             }
         }
         ("ether", "type") => (Field::Family, Cond::default()),
+        ("ether", "saddr") => (Field::Mac, Cond::default()),
         _ => (Field::Other, Cond::default()),
     }
 }
@@ -278,6 +296,7 @@ impl<'a> Scope<'a> {
                 let why = "`ip6 nexthdr` is the first header only: write `meta l4proto` in nftables";
                 return unsaid(implied, Some(why.to_owned()));
             }
+            Field::Mac if !self.knows_macs => return unsaid(implied, None),
             Field::Address(n, _) | Field::Port(n) if self.translated[n] => {
                 return unsaid(
                     implied,
@@ -293,7 +312,7 @@ impl<'a> Scope<'a> {
         if let Some(empty) = numbers.as_ref().filter(|numbers| numbers.ranges.is_empty()) {
             match (&empty.named, &field) {
                 (None, _) => return Vec::new(),
-                (Some(_), Field::Address(..)) => {}
+                (Some(_), Field::Address(..) | Field::Mac) => {}
                 (Some(named), _) => return unsaid(implied, Some(format!("set '{}' is empty", named.name))),
             }
         }
@@ -303,6 +322,7 @@ impl<'a> Scope<'a> {
             Field::Address(n, _) => cond.sides[n] = numbers,
             Field::Port(n) => cond.ports[n] = numbers,
             Field::Icmp(n, _) => cond.icmp[n] = numbers,
+            Field::Mac => cond.mac = numbers,
             _ => {}
         }
         implied.and(&cond).into_iter().collect()
@@ -321,6 +341,7 @@ impl<'a> Scope<'a> {
         match *field {
             Field::Address(_, family) => of(family.most(), &|value| addresses(value, family)),
             Field::Port(_) => of(u16::MAX.into(), &port),
+            Field::Mac => of(MAC_MAX, &macs),
             Field::Protocol => of(u8::MAX.into(), &|value| byte(value, names::protocol)),
             Field::Icmp(0, false) => of(u8::MAX.into(), &|value| byte(value, |t| names::icmp_type(false, t))),
             Field::Icmp(0, true) => of(u8::MAX.into(), &|value| byte(value, |t| names::icmp_type(true, t))),

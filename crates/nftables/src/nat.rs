@@ -89,6 +89,7 @@ fn at_hooks(
             // Addresses are translated where packets pass the router; links are known in any chain of NAT.
             let mut scope = Scope::of(ruleset, links, chain, Section::Through, State::New);
             (scope.knows, scope.translated) = ([Knows::Always; 2], [false; 2]);
+            scope.knows_macs = false;
             let is_own = ["input", "output"].contains(hook);
             let mut reader = Reader { scope, options, out: &mut out };
             if chain.table.0 == "ip6" || is_own {

@@ -111,6 +111,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) state: State,
     /// Whether the links by which packets come and go are known.
     pub(crate) knows: [Knows; 2],
+    /// Whether MAC addresses are those that a rule file asks for.
+    pub(crate) knows_macs: bool,
     /// Whether source and destination are others than in the file, because of address translation.
     pub(crate) translated: [bool; 2],
 }
@@ -141,6 +143,8 @@ impl<'a> Scope<'a> {
             table: Rc::new(base.table.clone()),
             state,
             knows: [comes, if is_before { Knows::Never } else { Knows::Always }],
+            // Where packets leave, kernels differ in what they keep of the header that a packet came with.
+            knows_macs: comes == Knows::Always,
             // The kernel translates at these priorities, even if those of chains are others.
             translated: [
                 nat("postrouting", |priority, nat| priority > 100 || priority >= nat),

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
+use firewall::MacRange;
 use rulefile::{AddressRange, names};
 
-use crate::cond::{Cond, Family, ICMP, ICMP6, Numbers, PerSource};
+use crate::cond::{Cond, Family, ICMP, ICMP6, MAC_MAX, Numbers, PerSource};
 use crate::part::{Origin, Written};
 use crate::ranges::Ranges;
 use crate::scope::{OTHERS, Section};
@@ -21,6 +22,9 @@ const INLINE_MAX: usize = 16;
 const TYPES_MAX: u128 = 256;
 /// Members of a set in a line.
 const PER_LINE: usize = 8;
+/// What members of sets are, besides addresses of either family.
+const PORTS: &str = "ports";
+const MACS: &str = "macs";
 /// Protocols with words of their own.
 const WORDS: [&str; 6] = ["tcp", "udp", "sctp", "dccp", "icmp", "icmp6"];
 
@@ -30,9 +34,9 @@ type Key = (Rc<(String, String)>, Rc<str>);
 /// A file that is being written.
 pub(crate) struct File {
     zones: Vec<String>,
-    /// Sets by the table and the name, or by the members.
+    /// Sets by the table and the name, or by what the members are, and the members.
     sets: HashMap<Key, String>,
-    lists: HashMap<Vec<(u128, u128)>, String>,
+    lists: HashMap<(&'static str, Vec<(u128, u128)>), String>,
     declared: String,
     names: Vec<String>,
     body: String,
@@ -68,6 +72,10 @@ fn address(range: (u128, u128), family: Family) -> AddressRange {
 /// The family of addresses in a condition: one that asks for addresses has one.
 fn family_of(cond: &Cond) -> Family {
     cond.family.unwrap_or(Family::Four)
+}
+
+fn mac((first, last): (u128, u128)) -> String {
+    MacRange { first: first as u64, last: last as u64 }.to_string()
 }
 
 fn numbers((low, high): (u128, u128)) -> String {
@@ -152,6 +160,9 @@ impl File {
         }
         self.protocols(&mut words, cond);
         let is_family_said = self.sides(&mut words, cond);
+        if let Some(macs) = &cond.mac {
+            words.push(format!("mac {}", self.listed(macs, MAC_MAX, MACS, mac)));
+        }
         for (n, word) in ["sport", "port"].into_iter().enumerate() {
             if let Some(ports) = &cond.ports[n] {
                 words.push(format!("{word} {}", self.ports(ports)));
@@ -202,45 +213,56 @@ impl File {
         for (n, word) in ["src", "dst"].into_iter().enumerate() {
             let Some(side) = &cond.sides[n] else { continue };
             let family = family_of(cond);
-            if let Some(named) = &side.named {
-                let ranges =
-                    if named.negated { side.ranges.not(family.most()) } else { (*side.ranges).clone() };
-                let key = (Rc::clone(&named.table), Rc::clone(&named.name));
-                let set = self.set(key, &named.name, &ranges, |range| address(range, family).to_string());
-                words.push(format!("{word} {}@{set}", if named.negated { "!" } else { "" }));
-                tells |= !named.negated;
-                continue;
-            }
-            let others = side.ranges.not(family.most());
-            let listed = |ranges: &Ranges| {
-                ranges.iter().map(|range| address(range, family).to_string()).collect::<Vec<_>>().join(",")
-            };
-            // These, or all but others: the shorter text.
-            let is_negated = match others.len() {
-                0 => false,
-                few if few <= INLINE_MAX && side.ranges.len() <= INLINE_MAX => {
-                    listed(&others).len() < listed(&side.ranges).len()
-                }
-                count => count < side.ranges.len(),
-            };
-            let ranges = if is_negated { &others } else { &*side.ranges };
-            let written = self.values(ranges, |range| address(range, family).to_string());
-            words.push(format!("{word} {}{written}", if is_negated { "!" } else { "" }));
-            tells |= !is_negated;
+            let one = |range| address(range, family).to_string();
+            let listed = self.listed(side, family.most(), family.word(), one);
+            tells |= !listed.starts_with('!');
+            words.push(format!("{word} {listed}"));
         }
         tells
     }
 
+    /// Numbers up to `most`, perhaps by a set. These, or `!` and all others: the shorter text.
+    fn listed(
+        &mut self,
+        numbers: &Numbers,
+        most: u128,
+        kind: &'static str,
+        one: impl Fn((u128, u128)) -> String,
+    ) -> String {
+        if let Some(named) = &numbers.named {
+            let ranges = if named.negated { numbers.ranges.not(most) } else { (*numbers.ranges).clone() };
+            let key = (Rc::clone(&named.table), Rc::clone(&named.name));
+            let set = self.set(key, (&named.name, kind), &ranges, one);
+            return format!("{}@{set}", if named.negated { "!" } else { "" });
+        }
+        let others = numbers.ranges.not(most);
+        let length = |ranges: &Ranges| ranges.iter().map(|range| one(range).len() + 1).sum::<usize>();
+        let is_negated = match others.len() {
+            0 => false,
+            few if few <= INLINE_MAX && numbers.ranges.len() <= INLINE_MAX => {
+                length(&others) < length(&numbers.ranges)
+            }
+            count => count < numbers.ranges.len(),
+        };
+        let ranges = if is_negated { &others } else { &*numbers.ranges };
+        format!("{}{}", if is_negated { "!" } else { "" }, self.values(ranges, kind, one))
+    }
+
     /// Values with commas between them, or a set of them.
-    fn values(&mut self, ranges: &Ranges, one: impl Fn((u128, u128)) -> String) -> String {
+    fn values(
+        &mut self,
+        ranges: &Ranges,
+        kind: &'static str,
+        one: impl Fn((u128, u128)) -> String,
+    ) -> String {
         if ranges.len() <= INLINE_MAX {
             return ranges.iter().map(one).collect::<Vec<_>>().join(",");
         }
-        let key: Vec<_> = ranges.iter().collect();
+        let key = (kind, ranges.iter().collect());
         let set = match self.lists.get(&key) {
             Some(set) => set.clone(),
             None => {
-                let set = self.declare("list", ranges, one);
+                let set = self.declare(("list", kind), ranges, one);
                 self.lists.insert(key, set.clone());
                 set
             }
@@ -251,7 +273,7 @@ impl File {
     fn set(
         &mut self,
         key: Key,
-        wanted: &str,
+        wanted: (&str, &'static str),
         ranges: &Ranges,
         one: impl Fn((u128, u128)) -> String,
     ) -> String {
@@ -263,10 +285,16 @@ impl File {
         set
     }
 
-    fn declare(&mut self, wanted: &str, ranges: &Ranges, one: impl Fn((u128, u128)) -> String) -> String {
+    fn declare(
+        &mut self,
+        (wanted, kind): (&str, &str),
+        ranges: &Ranges,
+        one: impl Fn((u128, u128)) -> String,
+    ) -> String {
         let set = name(wanted, &self.names);
         self.names.push(set.clone());
-        let _ = write!(self.declared, "set {set}");
+        let word = if kind == MACS { " macs" } else { "" };
+        let _ = write!(self.declared, "set {set}{word}");
         for (n, range) in ranges.iter().enumerate() {
             self.declared.push_str(if n > 0 && n % PER_LINE == 0 { " \\\n    " } else { " " });
             self.declared.push_str(&one(range));
@@ -279,9 +307,9 @@ impl File {
         match &ports.named {
             Some(named) if !named.negated && !ports.ranges.is_empty() => {
                 let key = (Rc::clone(&named.table), Rc::clone(&named.name));
-                format!("@{}", self.set(key, &named.name, &ports.ranges, numbers))
+                format!("@{}", self.set(key, (&named.name, PORTS), &ports.ranges, numbers))
             }
-            _ => self.values(&ports.ranges, numbers),
+            _ => self.values(&ports.ranges, PORTS, numbers),
         }
     }
 

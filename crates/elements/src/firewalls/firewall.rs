@@ -20,7 +20,7 @@
 //! ```text
 //! zone inside eth1 eth2                 # links that rules treat alike; `self` is the router
 //! zone outside eth0
-//! set admins 10.0.1.5 10.0.1.16/28      # addresses, or ports
+//! set admins 10.0.1.5 10.0.1.16/28      # addresses, ports, or MAC addresses
 //! set blocked file blocked.txt
 //! default drop log                      # what matches no rule; without this line: drop
 //! drop   from outside src @blocked
@@ -35,8 +35,10 @@
 //! * Actions: `accept`, `drop`, `reject`, `reject with ANSWER`. `reject` answers with a reset for TCP, and for others with "port unreachable"; ANSWER is `prohibited`,
 //!   `host`, `network` or `port`.
 //! * Matches: `from ZONE`, `to ZONE`, `ip`, `ip6`, `tcp`, `udp`, `sctp`, `dccp`, `icmp`, `icmp6`, `ping`, `proto NUMBER`, `src ADDRESS`, `dst ADDRESS`, `port PORT`, `sport PORT`,
-//!   `type TYPE`. Several values stand with commas between them. An address is also a prefix, a range or `@SET`; after `!` all others match.
-//! * `set NAME [addresses|ports] MEMBER ...`, `set NAME [...] file PATH`: a file has a member in each line, perhaps with `for TIME` behind it, and may be compressed by gzip. Rules ask sets
+//!   `type TYPE`, `mac ADDRESS`. Several values stand with commas between them. An address is also a prefix, a range or `@SET`; after `!` all others match.
+//! * `mac` asks for the source in the Ethernet header of the packet that begins a connection. This header must lie right before the IP header, with VLAN tags or without, and the link header
+//!   position must show where: devices set it, and Strip keeps it. A packet without one, as from a tunnel, matches no rule with `mac`, nor one with `mac !`.
+//! * `set NAME [addresses|ports|macs] MEMBER ...`, `set NAME [...] file PATH`: a file has a member in each line, perhaps with `for TIME` behind it, and may be compressed by gzip. Rules ask sets
 //!   about each packet, so handlers change sets alone, and the next packet of any worker sees it. What they change is gone when the rules are loaded, or the configuration is swapped.
 //! * `log ["TEXT"]` notes connections in the journal. `limit N/s [burst N]`: when more begin, the rule does not match. `max-per-source N`, `max-per-network N`: connections of an address
 //!   or a network (24 bits, with IPv6 64) at a time. `new-per-source N/s [burst N]`, `new-per-network`: those that may begin.
@@ -50,7 +52,7 @@
 //!
 //! Segments of TCP must lie in the window of their connection. Fragments have no ports: put IPReassembler in front.
 //!
-//! **Metadata read:** network header position, paint. **Set:** of rejected packets the ICMP_PARAMPROB annotation, to the code of the error: see `CODE_ANNO` of ICMPError.
+//! **Metadata read:** network header position, paint; with `mac` link header position. **Set:** of rejected packets the ICMP_PARAMPROB annotation, to the code of the error: see `CODE_ANNO` of ICMPError.
 //!
 //! **Cores:** the connections are in one table, which one worker may use at a time.
 //!
@@ -66,7 +68,8 @@
 //!   connections that their server has accepted.
 //! * `algs` read: a line each for `ftp` and `tftp`: connections that were announced, that have started, and announcements that were refused.
 //! * `nconnections`, `capacity` read. `file` read: FILE.
-//! * `refused` read: connections that the present rules would not accept, as in `connections`, at most 1,000.
+//! * `refused` read: connections that the present rules would not accept, as in `connections`, at most 1,000. `unjudged` read: the same for those that depend on
+//!   the MAC address of their first packet, which a connection does not keep.
 //! * `journal` read, with the number of an event as parameter, default 0: the number of the next event, how many were too many, and how many are gone; then a line for each.
 //! * `logged` read, with the number of an event as parameter, default 0: at most 256 events with their packets, as they were before the firewall. The first line has the
 //!   number with which to go on, how many were too many, the number of the next event, and how many are gone. A line for each event follows. It has number, time, action
@@ -75,10 +78,10 @@
 //! * `log_bytes` read: LOG_BYTES. `links` read: name and paint of each link, a line each.
 //! * `load` write: reads FILE again, or the file named. Connections stay. If there is a mistake, the old rules stay.
 //! * `load_keeping_sets` write: the same, but sets that have the name and kind of an old one keep what it holds.
-//! * `sets` read: for each set its name, `addresses` or `ports`, entries, how many of them end, and bytes that look-ups go through.
+//! * `sets` read: for each set its name, `addresses`, `ports` or `macs`, entries, how many of them end, and bytes that look-ups go through.
 //! * `set` read, with `NAME [ENTRY]` as parameter: up to 8,192 entries of a set, from behind ENTRY on. The first line is the entry with which to go on, or `-`; then a line for each, with
 //!   the seconds until it ends, or `-`.
-//! * `set_test` read, with `NAME VALUE` as parameter: the entries that hold an address, a port, or all of a range; the same lines.
+//! * `set_test` read, with `NAME VALUE` as parameter: the entries that hold an address, a port, a MAC address, or all of a range; the same lines.
 //! * `set_add` write: `NAME ENTRY ... [for TIME]`. Those that are there get the new end. `set_remove` write: `NAME ENTRY ...`; if one is not there, nothing changes.
 //!   `set_load` write: `NAME PATH`, the entries of a file in place of those there are. `set_flush` write: `NAME`, without entries.
 //! * `end` write: ends connections: `all`, `refused`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL SOURCE PORT DESTINATION PORT`.
@@ -101,22 +104,23 @@ use element::{
     Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, Provide, Reason,
     Rehearsal, Rehearsed, Rest, Statistics, When, handlers, swap,
 };
-use firewall::policy::{Answer, TCP};
-use firewall::{Ahead, Cause, Decision, Firewall, Ruleset, Verdict};
+use firewall::policy::{Answer, SELF, TCP};
+use firewall::{Ahead, Arrival, Cause, Decision, Firewall, Ruleset, Standing, Verdict};
 use packet::{Batch, Packet, anno};
 use statesync::Table as _;
 use sync::lock::{AdaptiveLock, How};
+use wire::{EtherType, MacAddr, ethernet};
 
 use super::answers::{self, Sent};
 use super::judge::{
-    CONNECTIONS, Judge, Keep, Link, NOWHERE, SharedJudge, end, lock, refused, replace, ruleset, some, take,
+    CONNECTIONS, Judge, Keep, Link, NOWHERE, SharedJudge, end, lock, replace, ruleset, some, standing, take,
 };
 use super::{reset, sets};
 use crate::tools::{Runs, place};
 
 /// Resets in a second.
 const RESETS: u64 = 1000;
-/// Connections that `refused` lists.
+/// Connections that `refused` and `unjudged` list.
 const REFUSED: usize = 1000;
 /// Bytes of packets that the journal keeps without `LOG_BYTES`, and at most.
 const LOG_BYTES: u16 = 128;
@@ -136,7 +140,8 @@ pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::defau
         read "file" => |gate| &gate.file;
         read "synproxy" => |gate, cx| lock(gate.judge()).synproxy(cx.now());
         read "algs" => |gate| lock(gate.judge()).algs();
-        read "refused" => |gate, cx| refused(gate.judge(), REFUSED, cx.now()).concat();
+        read "refused" => |gate, cx| standing(gate.judge(), Standing::Refused, REFUSED, cx.now()).concat();
+        read "unjudged" => |gate, cx| standing(gate.judge(), Standing::Unjudged, REFUSED, cx.now()).concat();
         read "journal" => |gate, from: &str| gate.journal(place("journal", from)?);
         read "logged" => |gate, from: &str| logged(gate.judge(), place("logged", from)?);
         read "log_bytes" => |gate| gate.log_bytes;
@@ -276,6 +281,16 @@ fn code(answer: Answer, six: bool) -> u8 {
     }
 }
 
+/// The source of a packet on its link, if an Ethernet header lies right before its IP header.
+fn mac_of(packet: &Packet) -> Option<MacAddr> {
+    let length = packet.network_offset()?.checked_sub(packet.mac_offset()?)?;
+    let header = packet.mac()?.get(..usize::try_from(length).ok()?)?;
+    let layer = ethernet::network_layer(header)?;
+    let is_ip = [EtherType::IPV4, EtherType::IPV6].contains(&layer.ethertype) && layer.offset == header.len();
+    let source = header.get(6..)?.first_chunk::<6>()?;
+    is_ip.then_some(MacAddr(*source))
+}
+
 fn is_six(packet: &Packet) -> bool {
     packet.network().and_then(|ip| ip.first()).is_some_and(|first| first >> 4 == 6)
 }
@@ -402,6 +417,13 @@ impl Gate {
     fn zones(judge: &Judge, port: usize, packet: &Packet) -> [u8; 2] {
         [judge.from[usize::from(packet.paint())], judge.to[port % judge.to.len()]]
     }
+
+    /// A packet for the rules. Its link header is read only if they ask for it; what the router sends has none of its own.
+    fn arrival<'a>(judge: &Judge, asks_macs: bool, port: usize, packet: &'a Packet) -> Arrival<'a> {
+        let [from, to] = Gate::zones(judge, port, packet);
+        let mac = if asks_macs && from != SELF { mac_of(packet) } else { None };
+        Arrival { ip: packet.network().unwrap_or_default(), from, to, mac }
+    }
 }
 
 impl Element for Gate {
@@ -456,10 +478,8 @@ impl Element for Gate {
         let mut judge = lock(&shared);
         // More than new connections can make.
         judge.firewall.reap(now, 2 * batch.len() + 8);
-        let packets = batch.iter().map(|packet| {
-            let [from, to] = Gate::zones(&judge, port, packet);
-            (packet.network().unwrap_or_default(), from, to)
-        });
+        let asks_macs = judge.firewall.ruleset().asks_macs();
+        let packets = batch.iter().map(|packet| Gate::arrival(&judge, asks_macs, port, packet));
         judge.firewall.look_ahead(packets, &mut self.ahead);
         let mut runs = Runs::default();
         for (n, packet) in batch.drain(..).enumerate() {
@@ -505,7 +525,8 @@ impl LongHandlers for Gate {
         Some(match name {
             "connections" => Box::new(move || Ok(some(&judge, place("connections", &param)?, now))),
             "logged" => Box::new(move || Ok(logged(&judge, place("logged", &param)?))),
-            "refused" => Box::new(move || Ok(refused(&judge, REFUSED, now).concat())),
+            "refused" => Box::new(move || Ok(standing(&judge, Standing::Refused, REFUSED, now).concat())),
+            "unjudged" => Box::new(move || Ok(standing(&judge, Standing::Unjudged, REFUSED, now).concat())),
             "sets" => Box::new(move || Ok(sets::about(&judge, now))),
             "set" => Box::new(move || sets::list(&judge, &param, now)),
             "set_test" => Box::new(move || sets::test(&judge, &param, now)),
@@ -541,12 +562,13 @@ impl Rehearsal for Gate {
         let now = cx.now();
         let shared = Arc::clone(self.judge());
         let mut judge = lock(&shared);
-        let [from, to] = Gate::zones(&judge, port, &packet);
-        let decision = match from {
+        let asks_macs = judge.firewall.ruleset().asks_macs();
+        let arrival = Gate::arrival(&judge, asks_macs, port, &packet);
+        let decision = match arrival.from {
             NOWHERE => Decision::stray(),
-            from => judge.firewall.rehearse(now, packet.network().unwrap_or_default(), from, to),
+            _ => judge.firewall.rehearse_arrival(now, arrival),
         };
-        let note = judge.firewall.ruleset().explain(&decision);
+        let note = judge.firewall.ruleset().explain_arrival(&decision, &arrival);
         drop(judge);
         match self.route(now, &decision, port, packet) {
             Ok((output, packet)) => cx.push(output, Batch::of(packet)),

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use element::clock::{Nanos, SECOND};
-use firewall::{AnnouncedCounts, Connection, Decision, Firewall, Moves, ProxyCounts, Ruleset, Service};
+use firewall::{
+    AnnouncedCounts, Connection, Decision, Firewall, Moves, ProxyCounts, Ruleset, Service, Standing,
+};
 use packet::Packet;
 use sync::lock::{AdaptiveGuard, AdaptiveLock};
 
@@ -300,11 +302,11 @@ pub(super) fn each_some(
     }
 }
 
-/// Connections that the rules would refuse if they began now: a line for each, up to a number.
-pub(super) fn refused(judge: &SharedJudge, most: usize, now: Nanos) -> Vec<String> {
+/// Connections that the rules would refuse if they began now, or cannot judge: a line for each, up to a number.
+pub(super) fn standing(judge: &SharedJudge, which: Standing, most: usize, now: Nanos) -> Vec<String> {
     let mut lines = Vec::new();
     each_some(judge, 0, now, |ruleset, found| {
-        let some = found.iter().filter(|connection| ruleset.refuses(connection, now));
+        let some = found.iter().filter(|connection| ruleset.standing(connection, now) == which);
         lines.extend(some.map(|connection| line(ruleset, connection, now)));
         lines.len() < most
     });

@@ -72,7 +72,7 @@ pub(super) fn list(judge: &SharedJudge, value: &str, now: Nanos) -> Result<Strin
 pub(super) fn test(judge: &SharedJudge, value: &str, now: Nanos) -> Result<String, HandlerError> {
     let ruleset = rules(judge);
     let (set, kind, mut words) = named(&ruleset, value)?;
-    let what = words.next().ok_or_else(|| failed(format!("which of the {}?", kind.name())))?;
+    let what = words.next().ok_or_else(|| failed(format!("which of the {}?", kind.words())))?;
     let entry = Entry::parse(kind, what).map_err(failed)?;
     let found = ruleset.look(set, |set| set.around(entry));
     Ok(found.into_iter().filter(|(_, end)| now < *end).map(|entry| line(entry, now)).collect())
@@ -117,7 +117,7 @@ fn entries<'a>(
         }
     }
     if all.is_empty() {
-        return Err(failed(format!("name some {}", kind.name())));
+        return Err(failed(format!("name some {}", kind.words())));
     }
     Ok((all, time))
 }

@@ -564,6 +564,26 @@ mod tests {
         }
     }
 
+    /// Elements behind a Strip read where a packet came from on its link.
+    #[test]
+    fn the_link_header_of_the_first_fragment_stays_in_front() {
+        let framed = |start, len, more, host| {
+            let mut p = fragment(1, start, len, more);
+            p.push(14).unwrap()[..14].copy_from_slice(&[9, 9, 9, 9, 9, 9, 2, 0, 0, 0, 0, host, 8, 0]);
+            p.set_mac_offset(0);
+            p.strip(14);
+            p
+        };
+        for order in [[0, 1], [1, 0]] {
+            let pieces = [framed(0, 16, true, 1), framed(16, 5, false, 2)];
+            let mut pieces = pieces.map(Some);
+            let packets = order.iter().filter_map(|n| pieces[*n].take()).collect();
+            let out = Rig::new("IPReassembler").packets(packets).run().out("o0");
+            assert_eq!((out[0].mac_offset(), &out[0].data()[20..]), (Some(-14), &whole(21)[..]));
+            assert_eq!(out[0].mac().unwrap()[6..14], [2, 0, 0, 0, 0, 1, 8, 0]);
+        }
+    }
+
     #[test]
     fn journeys_of_fragments_end_with_the_whole() {
         let cuts = [(0, 16, true), (16, 24, true), (40, 5, false)];

@@ -47,13 +47,13 @@ use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::swap::Count;
 use element::{Class, Cx, Element, HotSwap, PacketHolder, Reason, Rehearsal, Rehearsed, handlers, swap};
-use packet::{Batch, HEADROOM, Packet, anno};
+use packet::{Batch, Packet, anno};
 use tables::slab::{Id, List, Slab};
 use wire::{Protocol, ipv6};
 
 use super::{HEADER_LEN, header};
 use crate::ip::ecn;
-use crate::tools::{Spare, look_again_at, time_ns};
+use crate::tools::{Spare, alloc_like, look_again_at, time_ns};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reassembler>::default())
@@ -349,7 +349,7 @@ impl Waiting {
         if payload_len > MAX_PAYLOAD {
             return None;
         }
-        let mut whole = Packet::alloc(HEADROOM, headers_end + self.bytes.len())?;
+        let mut whole = alloc_like(first, headers_end + self.bytes.len())?;
         whole.copy_annotations(first);
         let next = first.network()?[place.header_at];
         let bytes = whole.data_mut();
@@ -375,13 +375,15 @@ impl Waiting {
 fn without_header(packet: &mut Packet, place: &Place) {
     let mac = packet.mac_offset();
     let ip_at = place.ip_at;
-    let bytes = packet.data_mut();
-    let ip = &mut bytes[ip_at..];
+    let ip = &mut packet.data_mut()[ip_at..];
     ip[place.named_at] = ip[place.header_at];
     let payload_len = u16::from_be_bytes([ip[4], ip[5]]) - FRAGMENT_HEADER_LEN as u16;
     ip[4..6].copy_from_slice(&payload_len.to_be_bytes());
-    bytes.copy_within(..ip_at + place.header_at, FRAGMENT_HEADER_LEN);
-    packet.strip(FRAGMENT_HEADER_LEN);
+    // A link header in front of the packet moves along.
+    let before = mac.and_then(|mac| usize::try_from(-mac).ok()).filter(|before| packet.unstrip(*before));
+    let before = before.unwrap_or(0);
+    packet.data_mut().copy_within(..before + ip_at + place.header_at, FRAGMENT_HEADER_LEN);
+    packet.strip(before + FRAGMENT_HEADER_LEN);
     packet.set_network(ip_at, HEADER_LEN);
     if let Some(mac) = mac {
         packet.set_mac_offset(mac);

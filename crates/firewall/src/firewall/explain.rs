@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decisions in words.
 
-use super::{Cause, Decision, Ruleset, Verdict};
-use crate::policy::Action;
+use super::{Arrival, Cause, Decision, Ruleset, Verdict};
+use crate::policy::{Action, SELF};
 
 impl Ruleset {
+    /// A decision on a packet in words. It says so if rules ask for a MAC address that the packet does not have.
+    pub fn explain_arrival(&self, decision: &Decision, packet: &Arrival<'_>) -> String {
+        let why = self.explain(decision);
+        let lacks_mac = self.asks_macs() && packet.mac.is_none() && packet.from != SELF;
+        match lacks_mac && !decision.is_known {
+            true => why + " (it has no Ethernet header, so no rule with `mac` matches)",
+            false => why,
+        }
+    }
+
     /// A decision in words: what happens, and why.
     pub fn explain(&self, decision: &Decision) -> String {
         let rule = decision.rule.and_then(|rule| self.policy.rules.get(rule as usize));

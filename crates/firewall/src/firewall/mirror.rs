@@ -11,8 +11,9 @@ use super::book::Book;
 use super::proxied::Proxy;
 use super::zones::{GONE, OWN};
 use super::{Addresses, Connection, Entry, Firewall, FlowTable, Room, SIX_FROM, Side, Track, is_settled};
-use crate::policy::{Action, SELF, TCP, Timeouts};
+use crate::policy::{SELF, TCP, Timeouts};
 use crate::record::{ConnectionRecord, zone};
+use crate::ruleset::Standing;
 use crate::track::{State, Tcp, timeout};
 
 const MS: u64 = 1_000_000;
@@ -345,10 +346,15 @@ impl Firewall {
             expires_ns: NEVER,
         }
         .facts();
-        let rule = self.ruleset.first(&self.sets, &facts, now_ns, |_| false);
+        let rule = match self.ruleset.standing_of(&self.sets, &facts, now_ns) {
+            Standing::Accepted(rule) => rule,
+            Standing::Refused => return Err(NotTaken::Policy),
+            // Its MAC address is not in the record, and the peer has accepted it.
+            Standing::Unjudged => None,
+        };
         let one = rule.and_then(|rule| self.ruleset.policy.rules.get(rule as usize));
         let is_stateless = one.is_some_and(|one| one.is_stateless);
-        if self.ruleset.action(rule, facts.from) != Action::Accept || is_stateless {
+        if is_stateless {
             return Err(NotTaken::Policy);
         }
         let counts_source = one.is_some_and(|one| one.counts_sources()) && record.parent.is_none();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+mod macs;
 mod mirror;
 
 use std::path::Path;

@@ -6,12 +6,13 @@ use lang::Span;
 use rulefile::{Line, Word, names};
 
 use super::{Reader, sources, synproxy};
+use crate::macs::Macs;
 use crate::policy::{
     Family, ICMP, ICMP6, LIST_MAX, Limit, Matches, Policy, Ports, Rule, SELF, Side, TCP, UDP,
 };
 use crate::set::Kind;
 
-const WORDS: [&str; 27] = [
+const WORDS: [&str; 28] = [
     "from",
     "to",
     "ip",
@@ -26,6 +27,7 @@ const WORDS: [&str; 27] = [
     "proto",
     "src",
     "dst",
+    "mac",
     "port",
     "sport",
     "type",
@@ -43,7 +45,8 @@ const WORDS: [&str; 27] = [
 /// Protocols that are words of their own.
 const PROTOCOLS: [&str; 6] = ["tcp", "udp", "sctp", "dccp", "icmp", "icmp6"];
 /// Words that a rule has once.
-const ONCE: [&str; 10] = ["src", "dst", "port", "dport", "sport", "type", "log", "limit", "name", "comment"];
+const ONCE: [&str; 11] =
+    ["src", "dst", "mac", "port", "dport", "sport", "type", "log", "limit", "name", "comment"];
 /// Queries of either family.
 const PING: &str = "ping";
 /// The protocols of ports without a protocol.
@@ -127,6 +130,7 @@ pub(super) fn read(reader: &mut Reader<'_>, policy: &Policy, line: &Line) -> Opt
             }
             "src" => matches.source = side(reader, policy, &word, &mut rest),
             "dst" => matches.destination = side(reader, policy, &word, &mut rest),
+            "mac" => matches.macs = macs(reader, policy, &word, &mut rest),
             "port" | "dport" => matches.destination_ports = ports(reader, policy, &word, &mut rest),
             "sport" => matches.source_ports = ports(reader, policy, &word, &mut rest),
             "type" => types = Some((word.span, values(reader, &word, &mut rest))),
@@ -217,26 +221,42 @@ fn side(reader: &mut Reader<'_>, policy: &Policy, keyword: &Word, rest: &mut Res
         }
         match part.text.strip_prefix('@') {
             None => ranges.extend(reader.address_range(&part.text, part.span)),
-            Some(name) => match policy.sets.iter().position(|set| set.name == name) {
-                Some(set) if policy.sets[set].kind == Kind::Addresses => side.sets.push(set),
-                Some(_) => {
-                    reader.wrong(
-                        part.span,
-                        format!("set '{name}' has ports"),
-                        "use it after `port` or `sport`",
-                    );
-                }
-                None => unknown_set(reader, policy, &part, name),
-            },
+            Some(name) => side.sets.extend(set(reader, policy, &part, (name, Kind::Addresses))),
         }
     }
     side.addresses = rulefile::Addresses::new(ranges);
     side
 }
 
-fn unknown_set(reader: &mut Reader<'_>, policy: &Policy, part: &Word, name: &str) {
-    let part = part.with_text(name);
-    reader.unknown(&part, "set", policy.sets.iter().map(|set| set.name.as_str()));
+/// The number of a set of a kind.
+fn set(reader: &mut Reader<'_>, policy: &Policy, part: &Word, (name, kind): (&str, Kind)) -> Option<usize> {
+    let Some(number) = policy.sets.iter().position(|set| set.name == name) else {
+        let part = part.with_text(name);
+        reader.unknown(&part, "set", policy.sets.iter().map(|set| set.name.as_str()));
+        return None;
+    };
+    let other = policy.sets[number].kind;
+    if other != kind {
+        let help = format!("use it after {}", other.keywords());
+        reader.wrong(part.span, format!("set '{name}' has {}", other.words()), help);
+        return None;
+    }
+    Some(number)
+}
+
+fn macs(reader: &mut Reader<'_>, policy: &Policy, keyword: &Word, rest: &mut Rest<'_>) -> Macs {
+    let (mut negated, mut ranges, mut sets) = (false, Vec::new(), Vec::new());
+    for (n, mut part) in values(reader, keyword, rest).into_iter().enumerate() {
+        if n == 0 && part.text.starts_with('!') {
+            negated = true;
+            part.text.remove(0);
+        }
+        match part.text.strip_prefix('@') {
+            None => ranges.extend(reader.mac_range(&part.text, part.span)),
+            Some(name) => sets.extend(set(reader, policy, &part, (name, Kind::Macs))),
+        }
+    }
+    Macs::new(negated, ranges, sets)
 }
 
 fn ports(reader: &mut Reader<'_>, policy: &Policy, keyword: &Word, rest: &mut Rest<'_>) -> Ports {
@@ -244,14 +264,7 @@ fn ports(reader: &mut Reader<'_>, policy: &Policy, keyword: &Word, rest: &mut Re
     for part in values(reader, keyword, rest) {
         match part.text.strip_prefix('@') {
             None => ports.ranges.extend(reader.port_range(&part.text, part.span)),
-            Some(name) => match policy.sets.iter().position(|set| set.name == name) {
-                Some(set) if policy.sets[set].kind == Kind::Ports => ports.sets.push(set),
-                Some(_) => {
-                    let message = format!("set '{name}' has addresses");
-                    reader.wrong(part.span, message, "use it after `src` or `dst`");
-                }
-                None => unknown_set(reader, policy, &part, name),
-            },
+            Some(name) => ports.sets.extend(set(reader, policy, &part, (name, Kind::Ports))),
         }
     }
     ports
@@ -352,6 +365,10 @@ fn check(reader: &mut Reader<'_>, rule: &mut Rule, line: &Line) {
     }
     if matches.from == [SELF] && matches.to == [SELF] {
         reader.wrong(line.span, "no packet goes from the router to itself", "name another zone");
+    }
+    if matches.from == [SELF] && matches.macs.is_given {
+        let help = "leave out `mac`: only packets that come by a link have such a source";
+        reader.wrong(line.span, "no packet can match: what the router sends comes from no MAC address", help);
     }
     let families = [&matches.source, &matches.destination].map(|side| {
         let given = side.is_given && side.sets.is_empty() && !side.negated;

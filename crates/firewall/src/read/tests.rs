@@ -132,6 +132,20 @@ fn every_mistake_has_its_place_and_its_remedy() {
             "4: set 'hosts' has addresses; use it after `src` or `dst`",
         ),
         (
+            "set phones 2:0:0:0:0:1\naccept src @phones",
+            "4: set 'phones' has MAC addresses; use it after `mac`",
+        ),
+        ("set hosts ::1\naccept mac @hosts", "4: set 'hosts' has addresses; use it after `src` or `dst`"),
+        (
+            "accept mac 2:0:0:0:1",
+            "3: '2:0:0:0:1' is not a MAC address such as 52:54:00:12:34:56; write an address, ADDRESS/LENGTH, or FIRST-LAST, for example 52:54:00:12:34:56 or 52:54:00:00:00:00/24",
+        ),
+        ("accept mac", "3: 'mac' needs a value; separate several by commas"),
+        (
+            "drop from self mac 2:0:0:0:0:1",
+            "3: no packet can match: what the router sends comes from no MAC address; leave out `mac`: only packets that come by a link have such a source",
+        ),
+        (
             "accept src 10.0.0.1 dst ::1",
             "3: no packet can match: its parts are of different families; source, destination, protocol and family must allow IPv4 or IPv6",
         ),
@@ -214,6 +228,21 @@ fn members_of_sets_may_come_from_files() {
         policy.sets[0].entries.iter().map(|(entry, time)| (entry.to_string(), *time)).collect();
     let want = [("192.0.2.0/24", None), ("2001:db8::1", Some(90_000_000_000)), ("10.0.0.1", None)];
     assert_eq!(texts, want.map(|(text, time)| (text.to_owned(), time)));
+}
+
+#[test]
+fn sets_of_mac_addresses() {
+    let policy = good(
+        "set phones 52:54:0:0:0:1 52-54-00-00-00-02\nset vendor macs 52:54:00:00:00:00/24\nset empty macs\n\
+        drop mac !@phones,@vendor,2:0:0:0:0:1-2:0:0:0:0:9\naccept mac @empty",
+    );
+    let kinds: Vec<_> = policy.sets.iter().map(|set| (set.kind, set.is_typed)).collect();
+    assert_eq!(kinds, [(Kind::Macs, false), (Kind::Macs, true), (Kind::Macs, true)]);
+    let texts: Vec<_> = policy.sets[0].entries.iter().map(|(entry, _)| entry.to_string()).collect();
+    assert_eq!(texts, ["52:54:00:00:00:01", "52:54:00:00:00:02"]);
+    let macs = &policy.rules[0].matches.macs;
+    assert!(macs.negated && macs.is_given && macs.sets == [0, 1]);
+    assert!(crate::review(&policy).is_empty(), "all sets are used");
 }
 
 #[test]

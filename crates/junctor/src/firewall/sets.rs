@@ -41,9 +41,10 @@ enum What {
     /// Add entries; those that are there get the new time.
     #[command(after_help = "Examples:
   junctor firewall set blocked add 198.51.100.7
-  junctor firewall set blocked add 198.51.100.0/24 2001:db8::1-2001:db8::9 for 30m")]
+  junctor firewall set blocked add 198.51.100.0/24 2001:db8::1-2001:db8::9 for 30m
+  junctor firewall set phones add 52:54:00:12:34:56")]
     Add {
-        /// Addresses, prefixes and ranges, or ports; at the end perhaps 'for TIME', as in 'for 1h'.
+        /// Addresses, prefixes and ranges, or ports, or MAC addresses; at the end perhaps 'for TIME', as in 'for 1h'.
         #[arg(required = true)]
         entries: Vec<String>,
         #[command(flatten)]
@@ -79,14 +80,14 @@ enum What {
         #[command(flatten)]
         then: Then,
     },
-    /// Say whether an address or a port is in the set, and by which entries.
+    /// Say whether an address, a port or a MAC address is in the set, and by which entries.
     #[command(after_help = "Examples:
   junctor firewall set blocked test 198.51.100.7
   junctor firewall set web test 8080 --json
 
 The exit status is 0 if it is, 1 if it is not.")]
     Test {
-        /// An address or a port; also a prefix or a range, all of which an entry must hold.
+        /// An address, a port or a MAC address; also a prefix or a range, all of which an entry must hold.
         what: String,
         #[command(flatten)]
         of: Of,
@@ -161,10 +162,15 @@ fn change(name: &str, handler: &str, value: &str, then: &Then) -> Result<u8, Fai
     let (mut client, element) = of.connect("Firewall")?;
     client.be_patient();
     let [before, now] = view::change_set(&mut client, &element, handler, (name, value))?;
-    let against = if then.revalidate { super::against(&mut client, &element, true)? } else { 0 };
+    let found = match then.revalidate {
+        true => super::against(&mut client, &element, true)?,
+        false => super::Against { refused: 0, unjudged: 0 },
+    };
+    let (against, unjudged) = (found.refused, found.unjudged);
     if of.json {
-        let counts =
-            json!({ "element": element, "set": name, "before": before, "entries": now, "ended": against });
+        let counts = json!({
+            "element": element, "set": name, "before": before, "entries": now, "ended": against, "unjudged": unjudged
+        });
         outln!("{counts}");
         return Ok(exit::SUCCESS);
     }
@@ -173,7 +179,7 @@ fn change(name: &str, handler: &str, value: &str, then: &Then) -> Result<u8, Fai
         (true, 0) => "; no connection is against the rules".to_owned(),
         (true, n) => format!("; {} connections were against the rules and have been ended", super::number(n)),
     };
-    outln!("{name}: {now} entries, {before} before{and}");
+    outln!("{name}: {now} entries, {before} before{and}{}", found.unjudged_words());
     Ok(exit::SUCCESS)
 }
 

@@ -93,6 +93,33 @@ pub fn matches(dice: &mut Dice) -> (String, String) {
     (ours, theirs)
 }
 
+/// Whether a rule asks for the source on the link, and for which: in our words and in those of nftables. The set `phones` has 2, 5 and 6.
+pub fn macs(dice: &mut Dice) -> (String, String) {
+    if dice.below(4) > 0 {
+        return (String::new(), String::new());
+    }
+    let (not, unlike) = if dice.below(3) == 0 { ("!", "!= ") } else { ("", "") };
+    let (ours, theirs) = [
+        ("02:00:00:00:00:03", "02:00:00:00:00:03"),
+        ("2:0:0:0:0:1,2:0:0:0:0:4", "{ 02:00:00:00:00:01, 02:00:00:00:00:04 }"),
+        ("2:0:0:0:0:2-2:0:0:0:0:5", "02:00:00:00:00:02-02:00:00:00:00:05"),
+        ("@phones", "@phones"),
+    ][dice.below(4) as usize];
+    (format!(" mac {not}{ours}"), format!("ether saddr {unlike}{theirs} "))
+}
+
+/// The set `phones` for nftables and for a rule file.
+pub const PHONES: [&str; 2] = [
+    "set phones { type ether_addr; flags interval; elements = { 02:00:00:00:00:02, 02:00:00:00:00:05-02:00:00:00:00:06 }; }\n",
+    "set phones 2:0:0:0:0:2 2:0:0:0:0:5-2:0:0:0:0:6\n",
+];
+
+/// Where an IP packet comes from on its link, by the last bits of its source address.
+pub fn mac(ip: &[u8]) -> [u8; 6] {
+    let last = if ip[0] >> 4 == 6 { ip[23] } else { ip[15] };
+    [2, 0, 0, 0, 0, last & 7]
+}
+
 /// A packet that begins a connection: the link that it comes by, its headers, and those of its answer.
 pub fn packet(dice: &mut Dice) -> (usize, String, String) {
     let link = dice.below(2) as usize;
@@ -139,12 +166,12 @@ pub fn send(
     link: usize,
     packets: &[&Vec<u8>],
 ) {
-    let mac = router.mac(&format!("d{link}")).unwrap();
+    let to = router.mac(&format!("d{link}")).unwrap();
     let lines: String = packets
         .iter()
         .map(|ip| {
             let kind = if ip[0] >> 4 == 6 { [0x86, 0xdd] } else { [8, 0] };
-            let frame = [&mac[..], &[2, 0, 0, 0, 0, 9], &kind, &ip[..]].concat();
+            let frame = [&to[..], &mac(ip), &kind, &ip[..]].concat();
             frame.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n"
         })
         .collect();

@@ -82,6 +82,68 @@ fn packets_go_where_rules_say() {
     assert!(six.starts_with("-\ntcp 2001:db8::2 9 2001:db8:1::1 22 asked "), "{six}");
 }
 
+/// A packet that came with an Ethernet header, which Strip has removed.
+fn stripped(paint: u8, headers: &str) -> Packet {
+    let bytes = wire::compose::compose(headers).unwrap().bytes;
+    let mut packet = Packet::copy_of(&bytes).unwrap();
+    packet.arrive(0);
+    packet.strip(ethernet::network_layer(&bytes).unwrap().offset);
+    packet.set_network(0, if headers.contains("/ ip6") { 40 } else { 20 });
+    packet.set_paint(paint);
+    packet
+}
+
+#[test]
+fn mac_addresses_are_those_of_the_ethernet_header_before_the_packet() {
+    let files = Temp::new();
+    let file = files.file(
+        "rules",
+        "zone inside eth1\nzone outside eth0\nset phones macs 2:0:0:0:0:1\n\
+        accept from inside to outside mac @phones\nreject from inside to outside mac !@phones\naccept from self\n",
+    );
+    let run = Rig::text(&text(&file)).ready();
+    let four = "ip 10.0.1.2 to 192.0.2.1 / udp";
+    let six = "ip6 2001:db8::2 to 2001:db8:1::1 / udp";
+    // A tunnel's packet: what came on the link is not right before it.
+    let mut inner =
+        stripped(2, &format!("eth 2:0:0:0:0:1 to 2:0:0:0:0:9 / ip 10.9.9.9 to 10.0.1.1 / {four} 9 to 9"));
+    inner.strip(20);
+    inner.set_network(0, 20);
+    let four_packets = vec![
+        stripped(2, &format!("eth 2:0:0:0:0:1 to 2:0:0:0:0:9 / {four} 1 to 1")),
+        stripped(2, &format!("eth 2:0:0:0:0:1 to 2:0:0:0:0:9 / vlan 7 / {four} 2 to 2")),
+        stripped(2, &format!("eth 2:0:0:0:0:2 to 2:0:0:0:0:1 / {four} 3 to 3")),
+        packet(2, &format!("{four} 4 to 4")),
+        inner,
+        // The router's own.
+        stripped(0, &format!("eth 2:0:0:0:0:2 to 2:0:0:0:0:9 / {four} 5 to 5")),
+    ];
+    run.give("i1", four_packets);
+    run.give(
+        "i4",
+        vec![
+            stripped(2, &format!("eth 2:0:0:0:0:1 to 2:0:0:0:0:9 / {six} 1 to 1")),
+            stripped(2, &format!("eth 2:0:0:0:0:2 to 2:0:0:0:0:1 / {six} 2 to 2")),
+        ],
+    );
+    let mut run = run.again();
+    assert_eq!(counts(&outs(&run)), [0, 3, 0, 0, 1, 0, 1, 0, 1, 0]);
+    assert_eq!(run.drops("fw"), [(Reason::FirewallRule, 2)]);
+    assert!(run.read("fw.sets").starts_with("phones macs 1 0 "), "{}", run.read("fw.sets"));
+    // A set changes, and the next packet finds it changed.
+    run.write("fw.set_add", "phones 2:0:0:0:0:2 2:0:0:1:0:0/32 for 1h").unwrap();
+    assert_eq!(run.read_with("fw.set_test", "phones 2:0:0:1:7:7"), "02:00:00:01:00:00/32 3600\n");
+    run.give("i1", vec![stripped(2, &format!("eth 2:0:0:0:0:2 to 2:0:0:0:0:1 / {four} 3 to 3"))]);
+    let mut run = run.again();
+    assert_eq!(counts(&outs(&run)), [0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    // Connections do not know their MAC address: their verdict depends on it now, but for the router's own.
+    assert_eq!((run.read("fw.unjudged").lines().count(), run.read("fw.refused").lines().count()), (4, 0));
+    run.write("fw.end", "refused").unwrap();
+    assert_eq!(run.read("fw.nconnections"), "5");
+    let wrong = run.write("fw.set_add", "phones 10.0.0.1").unwrap_err().to_string();
+    assert!(wrong.contains("'10.0.0.1' is not a MAC address"), "{wrong}");
+}
+
 #[test]
 fn the_journal_keeps_packets_and_links() {
     let files = Temp::new();

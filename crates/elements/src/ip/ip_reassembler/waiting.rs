@@ -2,9 +2,10 @@
 //! A packet of which fragments are missing: the bytes that are there, where a further fragment belongs, and the whole packet.
 
 use element::clock::Nanos;
-use packet::{HEADROOM, Packet};
+use packet::Packet;
 
 use super::super::{ecn, set_ip_checksum};
+use crate::tools::alloc_like;
 
 /// What a waiting packet costs in addition to its bytes.
 const OVERHEAD: usize = 40;
@@ -172,7 +173,7 @@ impl Waiting {
         // Without its first fragment it is a later fragment itself.
         let start = if self.has_first { 0 } else { self.have.first().map_or(0, |(start, _)| *start) };
         let payload = &self.payload[start..];
-        let mut whole = Packet::alloc(HEADROOM, head.len() + payload.len())?;
+        let mut whole = alloc_like(head, head.len() + payload.len())?;
         whole.copy_annotations(head);
         let bytes = whole.data_mut();
         bytes[..head.len()].copy_from_slice(head.data());

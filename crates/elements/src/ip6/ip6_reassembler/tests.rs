@@ -58,6 +58,27 @@ fn whatever_the_order() {
     }
 }
 
+/// Elements behind a Strip read where a packet came from on its link; also that of one that is whole with a fragment header.
+#[test]
+fn the_link_header_of_the_first_fragment_stays_in_front() {
+    let framed = |start, len, more, host| {
+        let mut p = fragment(1, start, len, more);
+        p.push(14).unwrap()[..14].copy_from_slice(&[9, 9, 9, 9, 9, 9, 2, 0, 0, 0, 0, host, 0x86, 0xdd]);
+        p.set_mac_offset(0);
+        p.strip(14);
+        p
+    };
+    for packets in [
+        vec![framed(0, 16, true, 1), framed(16, 5, false, 2)],
+        vec![framed(16, 5, false, 2), framed(0, 16, true, 1)],
+        vec![framed(0, 21, false, 1)],
+    ] {
+        let out = run(packets).out("o0");
+        assert_eq!((out.len(), out[0].mac_offset(), out[0].data()), (1, Some(-14), &whole(21)[..]));
+        assert_eq!(out[0].mac().unwrap()[6..14], [2, 0, 0, 0, 0, 1, 0x86, 0xdd]);
+    }
+}
+
 /// Three fragments with these congestion fields, in several orders of arrival; the whole's field, or a drop.
 #[test]
 fn congestion_fields_are_merged() {

@@ -135,6 +135,9 @@ fn rules_decide_on_what_the_peer_has() {
         Err(NotTaken::Policy),
     );
     check(&mut strict, ConnectionRecord { zones: [1, 2], ..one }, Err(NotTaken::Policy));
+    // A record has no MAC address: the peer's word counts, unless the rules refuse it with any.
+    check(&mut firewall("accept from inside to outside mac 2:0:0:0:0:1\n"), one, Ok(()));
+    check(&mut firewall("drop mac 2:0:0:0:0:1\n"), one, Err(NotTaken::Policy));
     assert_eq!(strict.apply(0, Op::Put, &record[1..]), Err(NotTaken::Malformed));
     // The other way round is another connection, which is owned.
     let turned = ConnectionRecord { ends: [one.ends[1], one.ends[0]], ports: [80, 4000], ..one };
