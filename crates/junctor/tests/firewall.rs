@@ -561,7 +561,11 @@ fn packets_are_tried_with_their_mac_address() {
         ("eth 52:54:0:0:1:7 to 2:0:0:0:0:9 / vlan 4 / ", 0, "accept: line 5"),
         ("eth 52:54:0:0:0:9 to 2:0:0:0:0:9 / ", 1, "drop: line 4: drop mac 52:54:0:0:0:9"),
         ("eth 52:54:0:0:0:2 to 2:0:0:0:0:9 / ", 1, "drop: no rule matches: default drop\n"),
-        ("", 1, "drop: no rule matches: default drop (it has no Ethernet header, so no rule with `mac` matches)"),
+        (
+            "",
+            1,
+            "drop: no rule matches: default drop (it has no Ethernet header, so no rule with `mac` matches)",
+        ),
     ] {
         for ip in ["ip 10.0.0.2 to 192.0.2.2 / udp 9 to 9", "ip6 2001:db8::2 to 2001:db8:1::2 / udp 9 to 9"] {
             let (found, out, err) = asked(&format!("{link}{ip}"));
