@@ -33,13 +33,23 @@ const LONGEST: u64 = 1 << 20;
 /// # Errors
 /// The file cannot be read, or is too long.
 pub fn check(path: &Path) -> Result<Checked, Error> {
+    check_from(path, None)
+}
+
+/// The same for a file whose relative paths begin in another directory, if one is given.
+///
+/// # Errors
+/// The file cannot be read, or is too long.
+pub fn check_from(path: &Path, directory: Option<&Path>) -> Result<Checked, Error> {
     let unread = |why| Error::Unread { file: path.to_owned(), why };
     let file = sync::pipes::open(path, sync::pipes::PATIENCE).map_err(unread)?;
     let text = std::io::read_to_string(file.take(LONGEST + 1)).map_err(unread)?;
     if text.len() as u64 > LONGEST {
         return Err(Error::TooLong { file: path.to_owned(), most: LONGEST });
     }
-    Ok(check_text(path, text))
+    let name = path.file_name().unwrap_or_default();
+    let path = directory.map_or_else(|| path.to_owned(), |directory| directory.join(name));
+    Ok(check_text(&path, text))
 }
 
 pub(crate) fn check_text(path: &Path, text: String) -> Checked {

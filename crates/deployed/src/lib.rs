@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use ::planes::protocol::AskError;
 use ::planes::up::UpError;
 
-pub use check::{Checked, check};
+pub use check::{Checked, check, check_from};
 pub use host::{take_down, up};
 pub use running::{Planes, choose, listed, planes};
 pub use shown::Logs;

@@ -12,6 +12,8 @@ use crate::{
     affinity, apply, balance, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib,
     firewall, init, ipsec, lab, manage, nat, outcome, parallelize, plan, profile, routing, run, sessions,
     top, trace, trial, trials, up,
+    firewall, init, ipsec, lab, nat, outcome, parallelize, plan, profile, routing, run, saved, service,
+    sessions, top, trace, trial, trials, up,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -39,6 +41,7 @@ enum Command {
     Capture(capture::Args),
     Charon(routing::charon::Args),
     Combine(combine::Args),
+    Config(saved::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
     Down(up::commands::DownArgs),
@@ -64,6 +67,7 @@ enum Command {
     Restart(up::commands::RestartArgs),
     Router(routing::router::Args),
     Routes(routing::routes::Args),
+    Service(service::Args),
     Sessions(sessions::Args),
     Test(Box<trials::Args>),
     Top(top::Args),
@@ -130,6 +134,7 @@ pub(crate) fn main() -> u8 {
         Command::Capture(args) => capture::main(&args),
         Command::Charon(args) => routing::charon::main(&args),
         Command::Combine(args) => combine::main(&args),
+        Command::Config(args) => saved::main(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Down(args) => up::commands::down(&args),
@@ -153,6 +158,7 @@ pub(crate) fn main() -> u8 {
         Command::Restart(args) => up::commands::restart(&args),
         Command::Router(args) => routing::router::main(&args),
         Command::Routes(args) => routing::routes::main(&args),
+        Command::Service(args) => service::main(&args),
         Command::Sessions(args) => sessions::main(&args),
         Command::Test(args) => trials::main(*args),
         Command::Top(args) => top::main(&args),

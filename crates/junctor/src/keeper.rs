@@ -167,10 +167,28 @@ impl Keeper {
         }
     }
 
-    /// `apply`: a line of options, `rehearse` or `confirm SECONDS` or none, then the text of a configuration.
+    /// Goes to a directory and reads the configuration's file anew there. Relative paths of elements begin in that directory, so the
+    /// files of another commit take effect with its configuration.
+    fn reload(&self, directory: &Path) -> Result<String, String> {
+        let fail = |why: std::io::Error| format!("{}: {why}", directory.display());
+        let before = std::env::current_dir();
+        std::env::set_current_dir(directory).map_err(fail)?;
+        let done = self.load_file().and_then(|loaded| self.install(loaded, as_compiler, || (), |_| ()));
+        if let (Err(_), Ok(before)) = (&done, before) {
+            // The old configuration goes on with its own files.
+            std::env::set_current_dir(before).map_err(fail)?;
+        }
+        done.map(|swapped| format!("applied: {swapped}"))
+    }
+
+    /// `apply`: a line of options, `rehearse` or `confirm SECONDS` or none, then the text of a configuration. With `reload`, the
+    /// text is a directory.
     fn apply(self: &Arc<Keeper>, value: &str) -> Result<String, String> {
         let (options, text) =
             value.split_once('\n').ok_or("expected a line of options and a configuration")?;
+        if options == "reload" {
+            return self.reload(Path::new(text));
+        }
         let mut loaded = self.load_text("configuration", text)?;
         match options.split_ascii_whitespace().collect::<Vec<_>>()[..] {
             [] => {

@@ -40,6 +40,8 @@ mod profile;
 mod remote;
 mod routing;
 mod run;
+mod saved;
+mod service;
 mod sessions;
 mod stands_for;
 mod top;

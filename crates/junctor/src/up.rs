@@ -52,6 +52,12 @@ pub(crate) struct Args {
     /// Stop all planes when this process, which has started this one, ends.
     #[arg(long, value_name = "PID", hide = true)]
     parent: Option<u32>,
+    /// End when this process, which has started this one, ends. Planes go on.
+    #[arg(long, value_name = "PID", hide = true, conflicts_with = "parent")]
+    kept_by: Option<u32>,
+    /// Relative paths of the deployment begin in this directory.
+    #[arg(long, value_name = "DIR", hide = true)]
+    directory: Option<PathBuf>,
 }
 
 /// The launcher of a plane: this program in another place. For 'junctor up' alone.
@@ -118,10 +124,12 @@ pub(crate) fn is_deployment(path: &str) -> bool {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    if let Some(Err(why)) = args.parent.map(end_with) {
+    let ends = [(args.parent, Signal::TERM), (args.kept_by, Signal::KILL)];
+    let parent = ends.into_iter().find_map(|(parent, signal)| Some((parent?, signal)));
+    if let Some(Err(why)) = parent.map(|(parent, signal)| end_with(parent, signal)) {
         return outcome::fail(why);
     }
-    let checked = match deployed::check(&args.file) {
+    let checked = match deployed::check_from(&args.file, args.directory.as_deref()) {
         Ok(checked) => checked,
         Err(why) => return outcome::usage(why),
     };
@@ -134,9 +142,9 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
 }
 
-/// Has this process asked to end when its parent ends.
-fn end_with(parent: u32) -> Result<(), String> {
-    set_parent_process_death_signal(Some(Signal::TERM)).map_err(|why| why.to_string())?;
+/// Has this process get a signal when its parent ends.
+fn end_with(parent: u32, signal: Signal) -> Result<(), String> {
+    set_parent_process_death_signal(Some(signal)).map_err(|why| why.to_string())?;
     // The parent may have ended before that.
     match getppid().is_some_and(|pid| pid.as_raw_pid().cast_unsigned() == parent) {
         true => Ok(()),

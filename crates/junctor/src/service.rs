@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor service`: starts the last confirmed commit of a saved configuration, and carries out transactions.
+//!
+//! The service runs no plane itself. It has a supervisor (`junctor up`) as its child, which runs the planes from the directory of
+//! the commit in service. If the service is killed, so is the supervisor; planes go on, and the next service finds them.
+//!
+//! One thread decides and carries out, one transaction at a time. [`socket`] passes it what clients ask for, [`supervised`]
+//! speaks with the supervisor and its planes.
+
+mod socket;
+mod supervised;
+mod switch;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use planes::notify::Notifier;
+use planes::up::survivors;
+use saved::disk::Lock;
+use saved::protocol::{Answer, Request, Waits};
+use saved::{Commit, Event, Machine, State, Step};
+
+use crate::saved::place::{Directories, Place};
+use crate::saved::{Stop, Store};
+use crate::{exit, outcome};
+use socket::{Asked, Socket};
+use supervised::Supervised;
+
+/// The longest time without a look at the supervisor.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Requests that wait.
+const MOST_WAITING: usize = 16;
+/// Supervisors that are started in place of one that ended within [`SOON`].
+const MOST_RESTARTS: u32 = 5;
+const SOON: Duration = Duration::from_secs(60);
+
+/// Run a saved configuration as a service: what the unit junctor@NAME runs.
+///
+/// It starts the last confirmed commit; at the first start, the files in /etc/junctor/NAME are checked and become commit 1.
+/// 'junctor config' changes it.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor service edge
+  junctor service lab --etc ./lab --state /tmp/lab-state
+
+The files are router.click or deployment.toml, and all that these name by relative paths.")]
+pub(crate) struct Args {
+    /// The service.
+    name: String,
+    #[command(flatten)]
+    directories: Directories,
+    /// Let this group ask for the status, and confirm and take back commits.
+    #[arg(long, value_name = "GROUP")]
+    control_group: Option<String>,
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    match run(args) {
+        Ok(status) => status,
+        Err(Stop::Wrong) => exit::USAGE,
+        Err(Stop::Usage(why)) => outcome::usage(why),
+        Err(Stop::Failed(why)) => outcome::fail(why),
+    }
+}
+
+fn run(args: &Args) -> Result<u8, Stop> {
+    let place = args.directories.of(&args.name).map_err(Stop::Usage)?;
+    let group = args.control_group.as_deref().map(ctl::group).transpose().map_err(Stop::Usage)?;
+    let store = place.store()?;
+    let path = place.service_lock();
+    let taken = Lock::take(&path, &std::process::id().to_string());
+    let taken = taken.map_err(|why| Stop::Failed(format!("{}: {why}", path.display())))?;
+    let _lock = taken
+        .map_err(|pid| Stop::Usage(format!("the service of {} runs already (process {pid})", place.name)))?;
+    let confirmed = match store.confirmed()? {
+        Some(confirmed) => confirmed,
+        None => crate::saved::first(&place, &store)?,
+    };
+    // Not in a directory that goes when its commit is forgotten.
+    let _ = std::env::set_current_dir("/");
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let caught = signal_hook::flag::register(signal, stop.clone());
+        caught.map_err(|why| Stop::Failed(format!("signals: {why}")))?;
+    }
+    let manager = Notifier::from_environment().map(Arc::new);
+    let supervised = Supervised::new(&place, manager.clone(), stop.clone()).map_err(Stop::Failed)?;
+    let machine = Machine::new(confirmed);
+    let mut service = Service { place, store, machine, supervised, manager, stop, epoch: Instant::now() };
+    service.boot(confirmed)?;
+    let (sender, asked) = sync_channel(MOST_WAITING);
+    let socket = Socket::new(service.place.socket(), group, sender);
+    service.serve(socket, &asked)
+}
+
+/// A service at work.
+struct Service {
+    place: Place,
+    store: Store,
+    machine: Machine,
+    supervised: Supervised,
+    /// systemd, if it started this.
+    manager: Option<Arc<Notifier>>,
+    /// Somebody wants it to end.
+    stop: Arc<AtomicBool>,
+    epoch: Instant,
+}
+
+impl Service {
+    fn say(&self, text: &str) {
+        errln!("junctor: service {}: {text}", self.place.name);
+    }
+
+    fn tell_manager(&self, lines: &str) {
+        if let Some(manager) = &self.manager {
+            manager.send(lines);
+        }
+    }
+
+    /// Starts the confirmed commit, or takes over planes that run and brings them to it.
+    fn boot(&mut self, confirmed: u64) -> Result<(), Stop> {
+        self.store.files(confirmed)?;
+        let live = self.store.live()?.filter(|live| *live != confirmed);
+        let left = !survivors(self.supervised.files()).is_empty();
+        match live.filter(|_| left) {
+            // A change was not confirmed, or not done, when the service before this one ended.
+            Some(live) => {
+                self.say(&format!(
+                    "planes run with commit {live}, which is not confirmed; back to commit {confirmed}"
+                ));
+                let taken_over = self
+                    .supervise(live)
+                    .map_err(Stop::Failed)
+                    .and_then(|()| self.switch(live, confirmed).map(drop).map_err(Stop::Failed));
+                if let Err(Stop::Failed(why)) = taken_over {
+                    self.say(&format!("{why}; starting all planes anew"));
+                    self.store.set_live(confirmed)?;
+                    self.write_deployment(confirmed).map_err(Stop::Failed)?;
+                    self.supervised.restart_all().map_err(Stop::Failed)?;
+                }
+            }
+            None => {
+                self.store.set_live(confirmed)?;
+                self.supervise(confirmed).map_err(Stop::Failed)?;
+            }
+        }
+        for number in self.store.numbers()? {
+            let commit = self.store.commit(number);
+            if number != confirmed && commit.is_ok_and(|commit| commit.state == State::Pending) {
+                let why = "the service was started again before it was confirmed".to_owned();
+                self.store.set_state(number, State::Returned { why })?;
+                self.forget_base(number)?;
+            }
+        }
+        self.say(&format!("commit {} is in service", self.named(confirmed)));
+        self.tell_manager(&format!("READY=1\nSTATUS=commit {confirmed} is in service"));
+        Ok(())
+    }
+
+    /// Starts a supervisor that reads the deployment of a commit.
+    fn supervise(&mut self, commit: u64) -> Result<(), String> {
+        self.write_deployment(commit)?;
+        self.supervised.start()
+    }
+
+    /// A commit with its author and comment.
+    fn named(&self, number: u64) -> String {
+        match self.store.commit(number) {
+            Ok(Commit { author, comment, .. }) if comment.is_empty() => format!("{number} ({author})"),
+            Ok(Commit { author, comment, .. }) => format!("{number} ({author}: {comment})"),
+            Err(_) => number.to_string(),
+        }
+    }
+
+    fn serve(&mut self, mut socket: Socket, asked: &Receiver<Asked>) -> Result<u8, Stop> {
+        let (mut restarts, mut since) = (0, Instant::now());
+        loop {
+            // What removes the files of a deployment removes it, too.
+            if let Err(why) = socket.listen() {
+                return Err(Stop::Failed(why));
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                self.tell_manager("STOPPING=1");
+                return Ok(self.supervised.stop());
+            }
+            if let Some(ended) = self.supervised.ended() {
+                if ended.success() {
+                    self.say("the planes were stopped");
+                    return Ok(exit::SUCCESS);
+                }
+                (restarts, since) =
+                    if since.elapsed() > SOON { (1, Instant::now()) } else { (restarts + 1, since) };
+                self.say(&format!(
+                    "the supervisor ended ({ended}); planes go on, and another one takes over"
+                ));
+                if restarts > MOST_RESTARTS {
+                    return Err(Stop::Failed(
+                        "the supervisor ends again and again; see what it printed".into(),
+                    ));
+                }
+                self.supervised.start().map_err(Stop::Failed)?;
+            }
+            let now = self.epoch.elapsed();
+            let wait =
+                self.machine.deadline().map_or(LOOK_EVERY, |due| due.saturating_sub(now)).min(LOOK_EVERY);
+            if let Ok(asked) = asked.recv_timeout(wait) {
+                let answer = self.asked(&asked.request, &asked.by);
+                asked.answer(&answer);
+            }
+            let _ = self.step(Event::Tick);
+        }
+    }
+
+    fn asked(&mut self, request: &Request, by: &str) -> Answer {
+        let (event, done) = match request {
+            Request::Status => return self.status(),
+            Request::Apply { commit, confirm_within_ms, force } => {
+                let confirm_within = confirm_within_ms.map(Duration::from_millis);
+                return self.apply(*commit, confirm_within, *force);
+            }
+            Request::Confirm => (Event::Confirm, "confirmed"),
+            Request::Rollback => (Event::Rollback, "taken back"),
+        };
+        let Some(waiting) = self.machine.waiting() else {
+            return Answer::Failed { why: saved::Refusal::NothingWaits.to_string() };
+        };
+        self.say(&format!("commit {} is {done} by {by}", waiting.commit));
+        match self.step(event) {
+            Ok(_) => Answer::Done {
+                text: match request {
+                    Request::Confirm => {
+                        format!("commit {} is confirmed, and starts after a reboot", waiting.commit)
+                    }
+                    _ => format!("commit {} is in service again", waiting.parent),
+                },
+            },
+            Err(why) => Answer::Failed { why },
+        }
+    }
+
+    fn status(&self) -> Answer {
+        let now = self.epoch.elapsed();
+        let waiting = self.machine.waiting().map(|waiting| Waits {
+            commit: waiting.commit,
+            parent: waiting.parent,
+            left_ms: waiting.until.saturating_sub(now).as_millis() as u64,
+        });
+        Answer::Status { running: self.machine.running(), confirmed: self.machine.confirmed(), waiting }
+    }
+
+    fn apply(&mut self, number: u64, confirm_within: Option<Duration>, force: bool) -> Answer {
+        let commit = match self.store.commit(number) {
+            Ok(commit) if commit.state == State::Pending => commit,
+            Ok(commit) => {
+                let why = format!("commit {number} is {} already; save its files anew", commit.state.word());
+                return Answer::Failed { why };
+            }
+            Err(why) => return Answer::Failed { why: why.to_string() },
+        };
+        self.say(&format!("applying commit {}", self.named(number)));
+        let event = Event::Apply { commit: number, parent: commit.parent, confirm_within, force };
+        match self.step(event) {
+            Ok(actions) => {
+                let mut text = match confirm_within {
+                    None => format!("commit {number} is in service and confirmed"),
+                    Some(time) => format!(
+                        "commit {number} is in service; commit {} comes back in {} s unless `junctor config confirm` comes first",
+                        commit.parent.unwrap_or_default(),
+                        time.as_secs_f64()
+                    ),
+                };
+                actions.iter().for_each(|action| text += &format!("\n  {action}"));
+                Answer::Done { text }
+            }
+            Err(why) => Answer::Failed { why },
+        }
+    }
+
+    /// Takes an event and carries out all that follows; returns what was done about planes.
+    fn step(&mut self, event: Event) -> Result<Vec<String>, String> {
+        let commit = if let Event::Apply { commit, .. } = &event { Some(*commit) } else { None };
+        let now = self.epoch.elapsed();
+        let mut steps = match self.machine.step(now, event) {
+            Ok(steps) => steps,
+            Err(why) => {
+                if let Some(commit) = commit {
+                    self.note(commit, State::Failed { why: why.to_string() });
+                }
+                return Err(why.to_string());
+            }
+        };
+        let (mut done, mut failed) = (Vec::new(), None);
+        while !steps.is_empty() {
+            let mut following = Vec::new();
+            for step in std::mem::take(&mut steps) {
+                let event = match step {
+                    Step::Switch { from, to } => {
+                        let switched = self.switch(from, to);
+                        Event::Switched(switched.map(|actions| done = actions))
+                    }
+                    Step::Keep(commit) => Event::Kept(self.keep(commit)),
+                    Step::Failed(commit, why) => {
+                        self.say(&format!(
+                            "commit {commit} failed, and commit {} goes on: {why}",
+                            self.machine.running()
+                        ));
+                        self.note(commit, State::Failed { why: why.clone() });
+                        failed = Some(format!("commit {commit} failed, and everything was put back: {why}"));
+                        continue;
+                    }
+                    Step::Returned(commit, why) => {
+                        self.say(&format!("back to commit {}: {why}", self.machine.running()));
+                        self.returned(commit, why);
+                        continue;
+                    }
+                    Step::Stuck(commit, why) => {
+                        let text = format!(
+                            "commit {commit} cannot be taken back now, and that is tried again: {why}"
+                        );
+                        self.say(&text);
+                        failed = Some(text);
+                        continue;
+                    }
+                };
+                // Nobody else takes a step meanwhile.
+                following.extend(self.machine.step(self.epoch.elapsed(), event).unwrap_or_default());
+            }
+            steps = following;
+        }
+        failed.map_or(Ok(done), Err)
+    }
+
+    fn keep(&mut self, commit: u64) -> Result<(), String> {
+        self.store.confirm(commit).map_err(|why| why.to_string())?;
+        self.say(&format!("commit {} is confirmed", self.named(commit)));
+        self.tell_manager(&format!("STATUS=commit {commit} is in service"));
+        Ok(())
+    }
+
+    /// The commit before this one is in service again.
+    fn returned(&mut self, commit: u64, why: String) {
+        // It may have been saved half-way.
+        if self.store.confirmed().is_ok_and(|confirmed| confirmed == Some(commit)) {
+            let back = self.store.confirm(self.machine.confirmed());
+            back.unwrap_or_else(|why| self.say(&format!("commit {commit} still boots: {why}")));
+        }
+        self.note(commit, State::Returned { why });
+    }
+
+    /// Saves what became of a commit. If that cannot be saved, it is said, and all else goes on.
+    fn note(&self, commit: u64, state: State) {
+        let noted = self.store.set_state(commit, state).and_then(|()| self.forget_base(commit));
+        noted.unwrap_or_else(|why| self.say(&format!("what became of commit {commit} is not saved: {why}")));
+    }
+
+    /// The working files were edited from a commit that is in service no more: from the one before it, then.
+    fn forget_base(&self, commit: u64) -> Result<(), saved::Error> {
+        match self.store.commit(commit)?.parent {
+            Some(parent) if self.store.base()? == Some(commit) => self.store.set_base(parent),
+            _ => Ok(()),
+        }
+    }
+}

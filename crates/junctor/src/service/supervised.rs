@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The supervisor of a service's planes: a child process that is started, replaced and asked.
+
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use client::Client;
+use planes::notify::{self, Listener, Notifier, Said};
+use planes::protocol::{self, Answer, AskError, Request, Row};
+use planes::up::Files;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::exit;
+use crate::keeper::APPLY;
+use crate::saved::Place;
+
+/// How often is looked whether a process has ended or a plane is ready.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long a supervisor may take to listen.
+const SOON: Duration = Duration::from_secs(30);
+/// How long a plane may take to get ready; its supervisor gives up before that.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// The supervisor, and what it is started with.
+pub(super) struct Supervised {
+    program: PathBuf,
+    /// Where the files of the commit in service are.
+    live: PathBuf,
+    /// The deployment that it reads.
+    deployment: PathBuf,
+    /// Where it says that its planes are ready.
+    notify: PathBuf,
+    files: Files,
+    child: Option<Running>,
+    manager: Option<Arc<Notifier>>,
+    stop: Arc<AtomicBool>,
+}
+
+struct Running {
+    child: Child,
+    ready: Receiver<()>,
+    listener: Arc<Listener>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.listener.close();
+    }
+}
+
+impl Supervised {
+    pub(super) fn new(
+        place: &Place,
+        manager: Option<Arc<Notifier>>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Supervised, String> {
+        let program = std::env::current_exe().map_err(|why| format!("this program's own file: {why}"))?;
+        let files = client::files_of(&place.name).map_err(|why| why.to_string())?;
+        Ok(Supervised {
+            program,
+            live: place.state.join("live"),
+            deployment: place.state.join("up.toml"),
+            notify: place.run.join("service.notify"),
+            files,
+            child: None,
+            manager,
+            stop,
+        })
+    }
+
+    pub(super) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    pub(super) fn deployment(&self) -> &Path {
+        &self.deployment
+    }
+
+    /// How the supervisor ended, if it has.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        let ended = self.child.as_mut()?.child.try_wait().ok()??;
+        self.child = None;
+        Some(ended)
+    }
+
+    /// Starts a supervisor; returns when all planes are ready, or those that run are supervised.
+    pub(super) fn start(&mut self) -> Result<(), String> {
+        self.spawn()?;
+        let until = Instant::now() + LONGEST;
+        loop {
+            let Some(running) = &mut self.child else { return Err("there is no supervisor".into()) };
+            match running.ready.recv_timeout(LOOK_EVERY) {
+                Ok(()) => return self.await_supervisor(),
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK_EVERY),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Ok(Some(ended)) = running.child.try_wait() {
+                self.child = None;
+                return Err(format!("the planes did not start ({ended}); see what was printed before this"));
+            }
+            if self.stop.load(Ordering::Relaxed) || Instant::now() > until {
+                self.stop();
+                return Err("the planes were stopped before they were ready".into());
+            }
+        }
+    }
+
+    fn spawn(&mut self) -> Result<(), String> {
+        let failed = |path: &Path, why: std::io::Error| format!("{}: {why}", path.display());
+        let directory = self.notify.parent().unwrap_or(Path::new("/"));
+        std::fs::create_dir_all(directory).map_err(|why| failed(directory, why))?;
+        let listener = Arc::new(Listener::bind(&self.notify).map_err(|why| failed(&self.notify, why))?);
+        let (sender, ready) = channel();
+        let (ear, manager) = (listener.clone(), self.manager.clone());
+        std::thread::spawn(move || attend(&ear, &sender, manager.as_deref()));
+        let mut command = Command::new(&self.program);
+        command.arg("up").arg("--directory").arg(&self.live);
+        command.args(["--kept-by", &std::process::id().to_string()]).arg(&self.deployment);
+        command.env(notify::SOCKET, &self.notify).env_remove(notify::HEARTBEAT_US).env_remove("WATCHDOG_PID");
+        // What a terminal sends is for the service, which stops the supervisor in order.
+        command.stdin(Stdio::null()).process_group(0);
+        let child = command.spawn().map_err(|why| failed(&self.program, why))?;
+        self.child = Some(Running { child, ready, listener });
+        Ok(())
+    }
+
+    /// Waits until the supervisor answers.
+    fn await_supervisor(&mut self) -> Result<(), String> {
+        let until = Instant::now() + SOON;
+        loop {
+            match self.rows() {
+                Ok(_) => return Ok(()),
+                Err(why) if Instant::now() > until => return Err(why),
+                Err(_) => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
+
+    fn rows(&self) -> Result<Vec<Row>, String> {
+        match protocol::ask(&self.files.socket(), &Request::Ps) {
+            Ok(Answer::Planes { planes }) => Ok(planes),
+            Ok(Answer::Done { text: why } | Answer::Failed { why }) => Err(why),
+            Err(why) => Err(why.to_string()),
+        }
+    }
+
+    /// Replaces the supervisor by one that reads the deployment anew; planes go on.
+    pub(super) fn hand_over(&mut self) -> Result<(), String> {
+        if let Some(mut running) = self.child.take() {
+            let _ = running.child.kill();
+            let _ = running.child.wait();
+        }
+        self.start()
+    }
+
+    /// Waits until a plane is ready.
+    pub(super) fn await_plane(&mut self, name: &str) -> Result<(), String> {
+        let until = Instant::now() + LONGEST;
+        let log = self.files.log(name);
+        loop {
+            let rows = self.rows()?;
+            let row = rows.iter().find(|row| row.plane == name);
+            let row = row.ok_or_else(|| format!("there is no plane {name}"))?;
+            match &*row.state {
+                "ready" => return Ok(()),
+                "down" => return Err(format!("it is down; see {}", log.display())),
+                _ if row.restarts > 0 => return Err(format!("it does not get ready; see {}", log.display())),
+                _ if self.stop.load(Ordering::Relaxed) => return Err("the service was stopped".into()),
+                _ if Instant::now() > until => {
+                    return Err(format!("it did not get ready; see {}", log.display()));
+                }
+                _ => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
+
+    /// Starts a plane again; returns when it is ready.
+    pub(super) fn restart(&mut self, name: &str) -> Result<(), String> {
+        match protocol::ask(&self.files.socket(), &Request::Restart { plane: name.to_owned() }) {
+            Ok(Answer::Failed { why }) => Err(why),
+            Ok(_) => Ok(()),
+            Err(why) => Err(why.to_string()),
+        }
+    }
+
+    /// Has a router read its configuration in the directory of the commit in service.
+    pub(super) fn swap(&mut self, name: &str) -> Result<(), String> {
+        // One that does not run now, because its configuration ends it for instance, begins with the new one.
+        let Ok(stream) = UnixStream::connect(self.files.control(name)) else { return self.restart(name) };
+        let mut client = Client::new(stream).map_err(|why| why.to_string())?;
+        client.be_patient();
+        let value = format!("reload\n{}", self.live.display());
+        client.write(APPLY, &value).map(drop).map_err(|why| why.to_string())
+    }
+
+    /// Stops all planes and starts them by the deployment as it is now.
+    pub(super) fn restart_all(&mut self) -> Result<(), String> {
+        if self.child.is_none() && planes::up::survivors(&self.files).is_empty() {
+            return self.start();
+        }
+        match protocol::ask(&self.files.socket(), &Request::Down) {
+            // An answer that breaks off is one of a supervisor that ends.
+            Ok(_) | Err(AskError::Io(_) | AskError::Version(_)) => {}
+            Err(AskError::NotRunning) => drop(planes::up::stop_left(&self.files)),
+            Err(why @ AskError::Silent) => return Err(why.to_string()),
+        }
+        if let Some(mut running) = self.child.take() {
+            let _ = running.child.wait();
+        }
+        self.start()
+    }
+
+    /// Stops the supervisor with its planes; returns the status of the service.
+    pub(super) fn stop(&mut self) -> u8 {
+        let Some(mut running) = self.child.take() else { return exit::SUCCESS };
+        let _ = kill_process(Pid::from_child(&running.child), Signal::TERM);
+        match running.child.wait() {
+            Ok(status) if status.success() => exit::SUCCESS,
+            _ => exit::FAILURE,
+        }
+    }
+}
+
+/// Passes on what the supervisor says: that planes are ready, and its heartbeats to systemd.
+fn attend(listener: &Listener, ready: &Sender<()>, manager: Option<&Notifier>) {
+    loop {
+        match listener.next() {
+            Ok(news) => {
+                for said in news {
+                    match said {
+                        // Nobody may wait for it any more.
+                        Said::Ready => drop(ready.send(())),
+                        Said::Heartbeat => manager.iter().for_each(|manager| manager.send("WATCHDOG=1")),
+                        Said::Store(..) | Said::Forget(_) => {}
+                    }
+                }
+            }
+            Err(why) if why.kind() == std::io::ErrorKind::NotConnected => return,
+            Err(_) => std::thread::sleep(LOOK_EVERY),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One commit takes the place of another: the list of actions, carried out or taken back as a whole.
+
+use saved::{Action, Files, Layout};
+
+use super::Service;
+use crate::saved::layout;
+
+impl Service {
+    /// Writes the deployment of a commit where the supervisor reads it.
+    pub(super) fn write_deployment(&self, commit: u64) -> Result<(), String> {
+        let files = self.store.files(commit).map_err(|why| why.to_string())?;
+        let text = layout::text(&self.place.name, &files)?;
+        let path = self.supervised.deployment();
+        let written = report::files::replace_privately(path, |file| file.write_all(text.as_bytes()));
+        written.map_err(|why| format!("{}: {why}", path.display()))
+    }
+
+    fn planes_of(&self, commit: u64) -> Result<(Layout, Files), String> {
+        let files = self.store.files(commit).map_err(|why| why.to_string())?;
+        Ok((layout::layout(&self.place.name, &files)?, files))
+    }
+
+    /// Puts a commit into service; returns what was done. If a part of it fails, all is put back.
+    pub(super) fn switch(&mut self, from: u64, to: u64) -> Result<Vec<String>, String> {
+        let (old, old_files) = self.planes_of(from)?;
+        let (new, new_files) = self.planes_of(to)?;
+        let actions = saved::plan((&old, &old_files), (&new, &new_files));
+        let texts: Vec<String> = actions.iter().map(Action::to_string).collect();
+        let begun = self.lead_to(to);
+        let done = begun.map_err(|why| (0, why)).and_then(|()| self.act_all(&actions));
+        let Err((tried, why)) = done else {
+            texts.iter().for_each(|text| self.say(text));
+            return Ok(texts);
+        };
+        let why = match texts.get(tried.saturating_sub(1)) {
+            Some(action) if tried > 0 => format!("{action}: {why}"),
+            _ => why,
+        };
+        self.say(&format!("{why}; going back to commit {from}"));
+        self.lead_to(from)?;
+        if let Err((_, failed)) = self.act_all(&saved::undo(&actions[..tried])) {
+            self.say(&format!("{failed}; starting all planes of commit {from} anew"));
+            let anew = self.supervised.restart_all();
+            anew.unwrap_or_else(|failed| self.say(&format!("{failed}; they are started again and again")));
+        }
+        Err(why)
+    }
+
+    /// Has the files of a commit be those that planes find.
+    fn lead_to(&self, commit: u64) -> Result<(), String> {
+        self.store.set_live(commit).map_err(|why| why.to_string())?;
+        self.write_deployment(commit)
+    }
+
+    /// Carries out actions; or says how many were tried, and why the last one failed.
+    fn act_all(&mut self, actions: &[Action]) -> Result<(), (usize, String)> {
+        for (number, action) in actions.iter().enumerate() {
+            self.act(action).map_err(|why| (number + 1, why))?;
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, action: &Action) -> Result<(), String> {
+        match action {
+            Action::Swap { plane, .. } => self.supervised.swap(plane),
+            Action::Supervise => self.supervised.hand_over(),
+            // The supervisor has stopped it when it took over.
+            Action::Stop { .. } => Ok(()),
+            Action::Start { plane } => self.supervised.await_plane(plane),
+            Action::Restart { plane, .. } => self.supervised.restart(plane),
+            Action::RestartAll => self.supervised.restart_all(),
+        }
+    }
+}

@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A service with saved configurations: transactions, failures, `kill -9`, and starting again, while its router forwards.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use planes::notify::{Listener, SOCKET, Said};
+use saved::disk::Lock;
+use serde_json::Value;
+use testbed::process::Process;
+use testbed::rig::wait_for;
+
+const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// It counts, and reads a rule file by a relative path.
+const ROUTER: &str = "RatedSource(RATE 1000, LIMIT -1, STOP false) -> c :: Counter -> Discard;
+fw :: Firewall(rules/fw, LINK eth0, LINK eth1);
+Idle -> [0] fw; Idle -> [1] fw; Idle -> [2] fw;
+fw[0] -> Discard; fw[1] -> Discard; fw[2] -> Discard; fw[3] -> Discard; fw[4] -> Discard;
+";
+const RULES: &str = "zone inside eth1\nzone outside eth0\naccept from inside to outside\n";
+const EXTRA: &str = "Idle -> extra :: Counter -> Discard;\n";
+
+/// A service in directories of its own, stopped at the end.
+struct Service {
+    name: String,
+    top: tempfile::TempDir,
+    process: Option<Process>,
+}
+
+impl Service {
+    fn new(files: &[(&str, &str)]) -> Service {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("s{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let service = Service { name, top: tempfile::tempdir().unwrap(), process: None };
+        files.iter().for_each(|(path, text)| service.write(path, text));
+        service
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.top.path().join(name)
+    }
+
+    /// Edits a working file.
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path("etc").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(JUNCTOR);
+        command.args(words).env("XDG_RUNTIME_DIR", self.path("run"));
+        for name in ["etc", "state", "run"] {
+            command.arg(format!("--{name}")).arg(self.path(name));
+        }
+        command
+    }
+
+    fn start(&mut self) {
+        self.start_by(self.command(&["service", &self.name]));
+    }
+
+    fn start_by(&mut self, command: Command) {
+        let mut process = Process::spawn(command, "junctor service".to_owned()).unwrap();
+        let socket = self.path("run/config.sock");
+        let listens = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
+        wait_for("the service", PATIENCE, || listens() || process.ended().is_some()).unwrap();
+        assert!(process.ended().is_none(), "{}", process.stderr());
+        self.process = Some(process);
+    }
+
+    /// Ends the service with its planes, as a shutdown does.
+    fn stop(&mut self) {
+        let mut process = self.process.take().unwrap();
+        signal("-TERM", process.id());
+        wait_for("the service's end", PATIENCE, || process.ended().is_some()).unwrap();
+        assert!(!self.runs("router"));
+    }
+
+    /// Kills the service alone.
+    fn kill(&mut self) {
+        let mut process = self.process.take().unwrap();
+        signal("-KILL", process.id());
+        wait_for("the service's end", PATIENCE, || process.ended().is_some()).unwrap();
+    }
+
+    fn config(&self, words: &[&str]) -> (i32, String) {
+        let words: Vec<&str> = ["config"].iter().chain(words).copied().collect();
+        let output = self.command(&words).args(["--name", &self.name]).output().unwrap();
+        (output.status.code().unwrap_or(-1), text_of(&output))
+    }
+
+    /// The same for one that succeeds.
+    fn good(&self, words: &[&str]) -> String {
+        let (status, text) = self.config(words);
+        assert_eq!(status, 0, "{words:?}: {text}");
+        text
+    }
+
+    fn history(&self) -> Value {
+        serde_json::from_str(&self.good(&["history", "--json"])).unwrap()
+    }
+
+    /// Which commit is in service, and which boots.
+    fn now(&self) -> (u64, u64) {
+        let history = self.history();
+        (history["in_service"].as_u64().unwrap(), history["confirmed"].as_u64().unwrap())
+    }
+
+    fn state(&self, commit: u64) -> String {
+        let history = self.history();
+        let commits = history["commits"].as_array().unwrap();
+        let found = commits.iter().find(|found| found["number"] == commit).unwrap();
+        found["state"].as_str().unwrap().to_owned()
+    }
+
+    /// Where the planes have their files.
+    fn planes(&self) -> PathBuf {
+        let root =
+            std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
+        let above = if root { PathBuf::from("/run/junctor") } else { self.path("run/junctor") };
+        above.join(&self.name)
+    }
+
+    fn pid(&self, plane: &str) -> u32 {
+        let text = std::fs::read_to_string(self.planes().join(format!("{plane}.pid"))).unwrap();
+        text.split(' ').next().unwrap().parse().unwrap()
+    }
+
+    fn runs(&self, plane: &str) -> bool {
+        self.planes().join(format!("{plane}.pid")).exists() && !command_line(self.pid(plane)).is_empty()
+    }
+
+    fn ask(&self, plane: &str, words: &[&str]) -> String {
+        let socket = self.planes().join(format!("{plane}.sock"));
+        let output = Command::new(JUNCTOR).args(words).arg("--socket").arg(socket).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    fn count(&self, plane: &str) -> u64 {
+        self.ask(plane, &["ctl", "c.count"]).parse().unwrap_or(0)
+    }
+
+    /// Its router has not begun anew since this count, and forwards.
+    fn goes_on_from(&self, plane: &str, count: u64) {
+        let now = self.count(plane);
+        assert!(now >= count, "{now} after {count}");
+        wait_for("packets", PATIENCE, || self.count(plane) > now).unwrap();
+    }
+
+    fn has_extra(&self, plane: &str) -> bool {
+        self.ask(plane, &["ctl", "extra.count"]) == "0"
+    }
+
+    fn rules(&self, plane: &str) -> usize {
+        let shown: Value = serde_json::from_str(&self.ask(plane, &["firewall", "show", "--json"])).unwrap();
+        shown["rules"].as_array().unwrap().len()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            signal("-TERM", process.id());
+            let _ = wait_for("the service's end", PATIENCE, || process.ended().is_some());
+        }
+        let mut down = Command::new(JUNCTOR);
+        let _ =
+            down.args(["down", "--deployment", &self.name]).env("XDG_RUNTIME_DIR", self.path("run")).output();
+        let _ = std::fs::remove_dir_all(self.planes());
+    }
+}
+
+fn signal(which: &str, pid: u32) {
+    assert!(Command::new("kill").args([which, &pid.to_string()]).status().unwrap().success());
+}
+
+fn text_of(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn router(files: &[(&str, &str)]) -> Service {
+    let mut all = vec![("router.click", ROUTER), ("rules/fw", RULES)];
+    all.extend(files);
+    let mut service = Service::new(&all);
+    service.start();
+    service
+}
+
+#[test]
+fn a_change_is_a_transaction() {
+    let service = router(&[("keys/a", "hidden-1")]);
+    let key = service.path("etc/keys/a");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!((service.now(), service.rules("router")), ((1, 1), 2));
+    let (pid, count) = (service.pid("router"), service.count("router"));
+    // A rule file alone.
+    service.write("rules/fw", &format!("{RULES}accept from outside to inside tcp port 443\n"));
+    std::fs::write(&key, "hidden-2").unwrap();
+    let diff = service.good(&["diff"]);
+    assert!(
+        diff.contains("+accept from outside to inside tcp port 443\n") && diff.contains("(secret, changed)"),
+        "{diff}"
+    );
+    assert!(!diff.contains("hidden"), "{diff}");
+    let dry = service.good(&["apply", "--dry-run"]);
+    assert!(dry.contains("hot swap of plane router (keys/a, rules/fw)"), "{dry}");
+    assert_eq!(service.now(), (1, 1));
+    let said = service.good(&["apply", "--comment", "web"]);
+    assert!(said.contains("commit 2 is in service and confirmed\n  hot swap"), "{said}");
+    assert_eq!((service.now(), service.rules("router"), service.pid("router")), ((2, 2), 3, pid));
+    service.goes_on_from("router", count);
+    assert!(service.good(&["apply"]).contains("the files are the same"));
+    // What is edited later changes nothing, even if the rules are loaded again.
+    service.write("rules/fw", "nonsense\n");
+    service.ask("router", &["firewall", "load"]);
+    assert_eq!(service.rules("router"), 3);
+    // What is wrong is said, and nothing is saved.
+    let (status, said) = service.config(&["apply"]);
+    assert!(status == 2 && said.contains("rules/fw:1"), "{status}: {said}");
+    let (status, said) = service.config(&["check", "--json"]);
+    assert!(status == 2 && serde_json::from_str::<Vec<Value>>(&said).unwrap().len() > 1, "{said}");
+    // What only the router can find out is put back.
+    service.write("rules/fw", RULES);
+    service.write("router.click", &format!("{ROUTER}FromDevice(nosuch0, METHOD AF_PACKET) -> Discard;\n"));
+    let (status, said) = service.config(&["apply"]);
+    assert!(
+        status == 1 && said.contains("everything was put back") && said.contains("nosuch0"),
+        "{status}: {said}"
+    );
+    assert_eq!((service.now(), service.rules("router"), service.state(3)), ((2, 2), 3, "failed".into()));
+    service.goes_on_from("router", count);
+    service.ask("router", &["firewall", "load"]);
+    assert_eq!(service.rules("router"), 3, "the old one goes on with its own files");
+    // Back.
+    service.write("router.click", &format!("{ROUTER}{EXTRA}"));
+    service.good(&["apply"]);
+    assert!(service.has_extra("router") && service.now() == (4, 4));
+    let said = service.good(&["rollback", "1"]);
+    assert!(said.contains("commit 5 is in service"), "{said}");
+    assert!(!service.has_extra("router") && service.rules("router") == 2 && service.pid("router") == pid);
+    service.goes_on_from("router", count);
+    let shown = service.good(&["show", "1", "rules/fw"]);
+    assert_eq!(shown, RULES);
+    assert!(service.config(&["show", "2", "keys/a"]).1.contains("is a secret"));
+    let key = service.path("state/commits/2/files/keys/a");
+    assert_eq!(std::fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn what_nobody_confirms_goes_by_itself() {
+    let service = router(&[]);
+    let count = service.count("router");
+    service.write("router.click", &format!("{ROUTER}{EXTRA}"));
+    // The client has ended when the time is up.
+    let said = service.good(&["apply", "--confirm-within", "1s"]);
+    assert!(said.contains("commit 1 comes back in 1 s"), "{said}");
+    wait_for("the old commit", PATIENCE, || service.now() == (1, 1)).unwrap();
+    assert_eq!((service.has_extra("router"), service.state(2)), (false, "returned".into()));
+    // Another attempt, taken back by hand.
+    service.good(&["apply", "--confirm-within", "10m"]);
+    assert!(service.has_extra("router") && service.now() == (3, 1));
+    let (status, said) = service.config(&["apply"]);
+    assert!(status == 1 && said.contains("commit 3 of") && said.contains("waits to be confirmed"), "{said}");
+    assert!(service.good(&["rollback"]).contains("commit 1 is in service again"));
+    assert!(!service.has_extra("router") && service.now() == (1, 1));
+    // And one that is confirmed.
+    service.good(&["apply", "--confirm-within", "10m"]);
+    assert!(service.good(&["confirm"]).contains("commit 4 is confirmed"));
+    assert!(service.has_extra("router") && service.now() == (4, 4));
+    assert_eq!(service.config(&["confirm"]).0, 1);
+    service.goes_on_from("router", count);
+}
+
+#[test]
+fn a_killed_service_goes_back_to_what_was_confirmed() {
+    let mut service = router(&[]);
+    let (pid, count) = (service.pid("router"), service.count("router"));
+    service.write("router.click", &format!("{ROUTER}{EXTRA}"));
+    service.good(&["apply", "--confirm-within", "10m"]);
+    assert!(service.has_extra("router"));
+    service.kill();
+    // Without a service the router goes on; the next service takes the change back, and the router does not notice.
+    service.goes_on_from("router", count);
+    service.start();
+    assert_eq!((service.now(), service.pid("router"), service.has_extra("router")), ((1, 1), pid, false));
+    assert_eq!(service.state(2), "returned");
+    service.goes_on_from("router", count);
+    // After a reboot, too.
+    service.good(&["apply", "--confirm-within", "10m"]);
+    service.stop();
+    service.start();
+    assert_eq!(
+        (service.now(), service.has_extra("router"), service.state(3)),
+        ((1, 1), false, "returned".into())
+    );
+    // What is confirmed boots, whatever is in the files; and a service that is killed takes over its own.
+    service.good(&["apply"]);
+    service.write("router.click", "nonsense");
+    service.stop();
+    service.start();
+    assert!(service.has_extra("router") && service.now() == (4, 4));
+    let pid = service.pid("router");
+    service.kill();
+    service.start();
+    assert_eq!((service.now(), service.pid("router")), ((4, 4), pid));
+}
+
+#[test]
+fn two_people_are_told_of_each_other() {
+    let service = router(&[]);
+    let lock = Lock::take(&service.path("state/candidate.lock"), "ann (process 1)").unwrap().unwrap();
+    let (status, said) = service.config(&["apply"]);
+    assert!(status == 1 && said.contains("ann (process 1) is changing the configuration"), "{said}");
+    drop(lock);
+    // Bob edits a copy of commit 1 while Ann applies commit 2.
+    let copy = |from: &str, to: &str| {
+        let done =
+            Command::new("cp").args(["-r", from, to]).current_dir(service.top.path()).status().unwrap();
+        assert!(done.success());
+    };
+    copy("etc", "bob");
+    service.write("router.click", &format!("{ROUTER}{EXTRA}"));
+    service.good(&["apply", "--comment", "mine"]);
+    std::fs::remove_dir_all(service.path("etc")).unwrap();
+    copy("bob", "etc");
+    service.write("rules/fw", &format!("{RULES}# bob\n"));
+    let (status, said) = service.config(&["apply", "--parent", "1"]);
+    assert!(
+        status == 1 && said.contains("edited from commit 1, but commit 2 (") && said.contains("mine"),
+        "{said}"
+    );
+    assert!(service.has_extra("router") && service.now() == (2, 2));
+    service.good(&["apply", "--parent", "1", "--force"]);
+    assert!(!service.has_extra("router") && service.now() == (3, 3));
+    assert_eq!(service.config(&["diff", "2", "3", "--exit-code"]).0, 1);
+    assert_eq!(service.config(&["diff", "3", "3", "--exit-code"]).0, 0);
+}
+
+#[test]
+fn a_commit_without_service_is_what_starts() {
+    let mut service = router(&[]);
+    service.stop();
+    service.write("router.click", &format!("{ROUTER}{EXTRA}"));
+    let (status, said) = service.config(&["apply", "--confirm-within", "1m"]);
+    assert!(status == 2 && said.contains("nothing could take the change back"), "{said}");
+    assert!(service.good(&["apply"]).contains("starts with it"));
+    assert_eq!(service.config(&["confirm"]).0, 1);
+    service.start();
+    assert!(service.has_extra("router"));
+    // Another service of that name is refused.
+    let output = service.command(&["service", &service.name]).output().unwrap();
+    assert!(
+        output.status.code() == Some(2) && text_of(&output).contains("runs already"),
+        "{}",
+        text_of(&output)
+    );
+}
+
+#[test]
+fn a_first_start_with_mistakes_says_them() {
+    for (files, says) in [
+        (&[("router.click", "Idle -> Discrad;")][..], "Discrad"),
+        (&[("notes", "x")][..], "neither router.click nor deployment.toml"),
+        (
+            &[("deployment.toml", "name = \"other\"\n[planes.a]\nkind = \"user\"\ncommand = \"true\"\n")][..],
+            "leave its line",
+        ),
+    ] {
+        let service = Service::new(files);
+        let output = service.command(&["service", &service.name]).output().unwrap();
+        assert!(output.status.code() == Some(2) && text_of(&output).contains(says), "{}", text_of(&output));
+        assert!(!service.path("state/confirmed").exists());
+    }
+}
+
+const PLANES: &str = r#"[planes.user]
+kind = "user"
+config = "router.click"
+[planes.daemon]
+kind = "control"
+command = ["sh", "-c", "read n < daemon.conf; exec sleep $n"]
+after = ["user"]
+stop_timeout = "1s"
+"#;
+
+fn command_line(pid: u32) -> String {
+    let bytes = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
+}
+
+#[test]
+fn planes_change_one_by_one_and_come_back() {
+    let mut service = Service::new(&[
+        ("deployment.toml", PLANES),
+        ("router.click", ROUTER),
+        ("rules/fw", RULES),
+        ("daemon.conf", "1001\n"),
+    ]);
+    service.start();
+    let pids = || (service.pid("user"), service.pid("daemon"));
+    let (user, daemon) = pids();
+    let count = service.count("user");
+    // A daemon's file restarts it alone.
+    service.write("daemon.conf", "1002\n");
+    let said = service.good(&["apply"]);
+    assert!(said.contains("restart plane daemon (daemon.conf)") && !said.contains("hot swap"), "{said}");
+    assert!(pids().0 == user && pids().1 != daemon);
+    wait_for("the daemon", PATIENCE, || command_line(pids().1) == "sleep 1002 ").unwrap();
+    let daemon = pids().1;
+    // A router's is a hot swap.
+    service.write("router.click", &format!("{ROUTER}{EXTRA}"));
+    let said = service.good(&["apply"]);
+    assert!(said.contains("hot swap of plane user (router.click)") && !said.contains("restart"), "{said}");
+    assert!(pids() == (user, daemon) && service.has_extra("user"));
+    // A new plane that does not get ready takes all of the change back with it.
+    let bad =
+        "[planes.bad]\nkind = \"management\"\ncommand = \"false\"\nready = \"notified\"\nbackoff = \"1ms\"\n";
+    service.write("deployment.toml", &format!("{PLANES}{bad}"));
+    service.write("router.click", ROUTER);
+    let (status, said) = service.config(&["apply"]);
+    assert!(status == 1 && said.contains("start plane bad: it does not get ready"), "{status}: {said}");
+    assert!(pids() == (user, daemon) && service.has_extra("user") && service.now() == (3, 3));
+    assert!(!service.runs("bad"));
+    // One that does, beside a daemon that is written differently.
+    let good = bad.replace("false", "sleep 1003").replace("notified", "started");
+    let planes = PLANES.replace("exec sleep $n", "exec sleep $n$n");
+    service.write("deployment.toml", &format!("{planes}{good}"));
+    let dry = service.good(&["apply", "--dry-run", "--json"]);
+    let dry: Value = serde_json::from_str(&dry).unwrap();
+    let words: Vec<&str> =
+        dry["actions"].as_array().unwrap().iter().map(|a| a["action"].as_str().unwrap()).collect();
+    assert_eq!(words, ["swap", "supervise", "start", "restart"]);
+    service.good(&["apply"]);
+    assert!(pids().0 == user && pids().1 != daemon && !service.has_extra("user"));
+    wait_for("the daemon", PATIENCE, || command_line(pids().1) == "sleep 10021002 ").unwrap();
+    assert_eq!(command_line(service.pid("bad")), "sleep 1003 ");
+    service.goes_on_from("user", count);
+    // What concerns all planes restarts all; and back again, for it is not confirmed.
+    service.write("deployment.toml", &format!("cores = \"0\"\n{PLANES}"));
+    let said = service.good(&["apply", "--confirm-within", "10m"]);
+    assert!(said.contains("restart all planes"), "{said}");
+    assert!(pids().0 != user && !service.runs("bad"));
+    service.good(&["rollback"]);
+    assert_eq!(command_line(service.pid("bad")), "sleep 1003 ");
+    service.stop();
+}
+
+/// Its daemon writes down with which file it runs. It does not end while a file forbids it.
+const STUBBORN: &str = r#"[planes.user]
+kind = "user"
+config = "router.click"
+[planes.daemon]
+kind = "control"
+command = ["sh", "-c", "trap 'test -e TOP/stay || exit' TERM; read n < daemon.conf; echo $n > TOP/now; while :; do sleep 0.05; done"]
+stop_timeout = "10m"
+"#;
+
+#[test]
+fn a_service_that_is_killed_in_the_middle_leaves_nothing_half_done() {
+    let mut service = Service::new(&[
+        ("router.click", ROUTER),
+        ("rules/fw", RULES),
+        ("daemon.conf", "1\n"),
+    ]);
+    service.write("deployment.toml", &STUBBORN.replace("TOP", &service.top.path().display().to_string()));
+    service.start();
+    let stay = service.path("stay");
+    std::fs::write(&stay, "").unwrap();
+    let (user, count) = (service.pid("user"), service.count("user"));
+    service.write("router.click", &format!("{ROUTER}{EXTRA}"));
+    service.write("daemon.conf", "2\n");
+    let mut command = service.command(&["config", "apply", "--name", &service.name]);
+    let client = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // The router has the new configuration, and the daemon is being restarted.
+    wait_for("the hot swap", PATIENCE, || service.has_extra("user")).unwrap();
+    service.kill();
+    std::fs::remove_file(&stay).unwrap();
+    signal("-KILL", service.pid("daemon"));
+    let said = text_of(&client.wait_with_output().unwrap());
+    assert!(said.contains("ended before it answered"), "{said}");
+    service.start();
+    assert_eq!((service.now(), service.state(2), service.pid("user")), ((1, 1), "returned".into(), user));
+    assert!(!service.has_extra("user"));
+    let now = || std::fs::read_to_string(service.path("now")).unwrap_or_default();
+    wait_for("the daemon", PATIENCE, || now() == "1\n").unwrap();
+    service.goes_on_from("user", count);
+}
+
+#[test]
+fn systemd_hears_of_the_service_and_a_killed_supervisor_is_replaced() {
+    let mut service = Service::new(&[("router.click", ROUTER), ("rules/fw", RULES)]);
+    let path = service.path("systemd");
+    let systemd = Listener::bind(&path).unwrap();
+    let mut command = service.command(&["service", &service.name]);
+    command.env(SOCKET, &path);
+    service.start_by(command);
+    let hears = |what: fn(&Said) -> bool| while !systemd.next().unwrap().iter().any(what) {};
+    hears(|said| matches!(said, Said::Ready));
+    hears(|said| matches!(said, Said::Heartbeat));
+    let supervisor = || {
+        let text = std::fs::read_to_string(service.planes().join("lock")).unwrap_or_default();
+        text.trim().parse::<u32>().unwrap_or(0)
+    };
+    let (before, router, count) = (supervisor(), service.pid("router"), service.count("router"));
+    signal("-KILL", before);
+    wait_for("another supervisor", PATIENCE, || supervisor() != before && supervisor() != 0).unwrap();
+    hears(|said| matches!(said, Said::Heartbeat));
+    assert_eq!((service.pid("router"), service.now()), (router, (1, 1)));
+    service.goes_on_from("router", count);
+    // And it takes changes.
+    service.write("router.click", &format!("{ROUTER}{EXTRA}"));
+    service.good(&["apply"]);
+    assert!(service.has_extra("router"));
+    // With the planes stopped by hand, the service has nothing to do.
+    let mut down = Command::new(JUNCTOR);
+    down.args(["down", "--deployment", &service.name]).env("XDG_RUNTIME_DIR", service.path("run"));
+    assert!(down.status().unwrap().success());
+    let mut process = service.process.take().unwrap();
+    wait_for("the service's end", PATIENCE, || process.ended().is_some()).unwrap();
+    assert!(process.ended().is_some_and(|status| status.success()));
+}
