@@ -27,6 +27,7 @@ use crate::saved::{Stop, Store};
 use crate::{exit, outcome};
 use socket::{Asked, Socket};
 use supervised::Supervised;
+use switch::Failed;
 
 /// The longest time without a look at the supervisor.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -86,10 +87,14 @@ fn run(args: &Args) -> Result<u8, Stop> {
         let caught = signal_hook::flag::register(signal, stop.clone());
         caught.map_err(|why| Stop::Failed(format!("signals: {why}")))?;
     }
+    let hang_up = Arc::new(AtomicBool::new(false));
+    let caught = signal_hook::flag::register(signal_hook::consts::SIGHUP, hang_up.clone());
+    caught.map_err(|why| Stop::Failed(format!("signals: {why}")))?;
     let manager = Notifier::from_environment().map(Arc::new);
     let supervised = Supervised::new(&place, manager.clone(), stop.clone()).map_err(Stop::Failed)?;
     let machine = Machine::new(confirmed);
-    let mut service = Service { place, store, machine, supervised, manager, stop, epoch: Instant::now() };
+    let mut service =
+        Service { place, store, machine, supervised, manager, stop, hang_up, epoch: Instant::now() };
     service.boot(confirmed)?;
     let (sender, asked) = sync_channel(MOST_WAITING);
     let socket = Socket::new(service.place.socket(), group, sender);
@@ -106,6 +111,8 @@ struct Service {
     manager: Option<Arc<Notifier>>,
     /// Somebody wants it to end.
     stop: Arc<AtomicBool>,
+    /// Somebody has sent SIGHUP.
+    hang_up: Arc<AtomicBool>,
     epoch: Instant,
 }
 
@@ -123,30 +130,30 @@ impl Service {
     /// Starts the confirmed commit, or takes over planes that run and brings them to it.
     fn boot(&mut self, confirmed: u64) -> Result<(), Stop> {
         self.store.files(confirmed)?;
-        let live = self.store.live()?.filter(|live| *live != confirmed);
         let left = !survivors(self.supervised.files()).is_empty();
-        match live.filter(|_| left) {
-            // A change was not confirmed, or not done, when the service before this one ended.
-            Some(live) => {
-                self.say(&format!(
-                    "planes run with commit {live}, which is not confirmed; back to commit {confirmed}"
-                ));
-                let taken_over = self
-                    .supervise(live)
-                    .map_err(Stop::Failed)
-                    .and_then(|()| self.switch(live, confirmed).map(drop).map_err(Stop::Failed));
-                if let Err(Stop::Failed(why)) = taken_over {
-                    self.say(&format!("{why}; starting all planes anew"));
-                    self.store.set_live(confirmed)?;
-                    self.write_deployment(confirmed).map_err(Stop::Failed)?;
-                    self.supervised.restart_all().map_err(Stop::Failed)?;
-                }
-            }
-            None => {
-                self.store.set_live(confirmed)?;
-                self.supervise(confirmed).map_err(Stop::Failed)?;
+        // Planes of commits that were not confirmed, or of a switch that was cut short.
+        let mut others = self.store.switching()?;
+        others.extend(self.store.live()?);
+        others.sort_unstable();
+        others.dedup();
+        others.retain(|other| left && *other != confirmed);
+        if let (Some(&first), Some(&last)) = (others.first(), others.last()) {
+            // If this start is cut short, the next one has the same to do.
+            self.store.set_switching(Some([first, last]))?;
+        }
+        self.lead_to(confirmed).map_err(Stop::Failed)?;
+        self.supervised.start().map_err(Stop::Failed)?;
+        for other in others {
+            self.say(&format!(
+                "planes may run with commit {other}, which is not confirmed; back to commit {confirmed}"
+            ));
+            if let Err(Failed::PutBack(why) | Failed::Unsettled(why)) = self.transfer(other, confirmed) {
+                self.say(&format!("{why}; starting all planes anew"));
+                self.lead_to(confirmed).map_err(Stop::Failed)?;
+                self.supervised.restart_all().map_err(Stop::Failed)?;
             }
         }
+        self.store.set_switching(None)?;
         for number in self.store.numbers()? {
             let commit = self.store.commit(number);
             if number != confirmed && commit.is_ok_and(|commit| commit.state == State::Pending) {
@@ -158,12 +165,6 @@ impl Service {
         self.say(&format!("commit {} is in service", self.named(confirmed)));
         self.tell_manager(&format!("READY=1\nSTATUS=commit {confirmed} is in service"));
         Ok(())
-    }
-
-    /// Starts a supervisor that reads the deployment of a commit.
-    fn supervise(&mut self, commit: u64) -> Result<(), String> {
-        self.write_deployment(commit)?;
-        self.supervised.start()
     }
 
     /// A commit with its author and comment.
@@ -181,6 +182,9 @@ impl Service {
             // What removes the files of a deployment removes it, too.
             if let Err(why) = socket.listen() {
                 return Err(Stop::Failed(why));
+            }
+            if self.hang_up.swap(false, Ordering::Relaxed) {
+                self.say("SIGHUP changes nothing; `junctor config apply` takes the files");
             }
             if self.stop.load(Ordering::Relaxed) {
                 self.tell_manager("STOPPING=1");

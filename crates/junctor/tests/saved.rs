@@ -10,8 +10,9 @@ use std::time::Duration;
 use planes::notify::{Listener, SOCKET, Said};
 use saved::disk::Lock;
 use serde_json::Value;
+use testbed::pings::Pings;
 use testbed::process::Process;
-use testbed::rig::wait_for;
+use testbed::rig::{Cable, Namespace, Rig, wait_for};
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -66,7 +67,18 @@ impl Service {
     }
 
     fn start_by(&mut self, command: Command) {
-        let mut process = Process::spawn(command, "junctor service".to_owned()).unwrap();
+        self.await_start(Process::spawn(command, "junctor service".to_owned()).unwrap());
+    }
+
+    /// Starts it in a network namespace.
+    fn start_in(&mut self, home: &Namespace) {
+        let [etc, state, run] = ["etc", "state", "run"].map(|name| self.path(name).display().to_string());
+        let words = [JUNCTOR, "service", &self.name, "--etc", &etc, "--state", &state, "--run", &run];
+        let process = home.spawn(&words).unwrap();
+        self.await_start(process);
+    }
+
+    fn await_start(&mut self, mut process: Process) {
         let socket = self.path("run/config.sock");
         let listens = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
         wait_for("the service", PATIENCE, || listens() || process.ended().is_some()).unwrap();
@@ -146,7 +158,7 @@ impl Service {
         self.ask(plane, &["ctl", "c.count"]).parse().unwrap_or(0)
     }
 
-    /// Its router has not begun anew since this count, and forwards.
+    /// Its router has not restarted since this count, and forwards.
     fn goes_on_from(&self, plane: &str, count: u64) {
         let now = self.count(plane);
         assert!(now >= count, "{now} after {count}");
@@ -245,6 +257,15 @@ fn a_change_is_a_transaction() {
     assert!(said.contains("commit 5 is in service"), "{said}");
     assert!(!service.has_extra("router") && service.rules("router") == 2 && service.pid("router") == pid);
     service.goes_on_from("router", count);
+    // The working files are those of commit 4 still.
+    let (status, said) = service.config(&["apply"]);
+    assert!(status == 1 && said.contains("edited from commit 4, but commit 5 ("), "{said}");
+    let [live, etc] = ["state/live/.", "etc"].map(|path| service.path(path));
+    assert!(Command::new("cp").arg("-a").args([live, etc]).status().unwrap().success());
+    assert!(service.good(&["apply"]).contains("the files are the same"));
+    service.write("rules/fw", &format!("{RULES}# more\n"));
+    service.good(&["apply"]);
+    assert_eq!(service.now(), (6, 6));
     let shown = service.good(&["show", "1", "rules/fw"]);
     assert_eq!(shown, RULES);
     assert!(service.config(&["show", "2", "keys/a"]).1.contains("is a secret"));
@@ -299,7 +320,7 @@ fn a_killed_service_goes_back_to_what_was_confirmed() {
         (service.now(), service.has_extra("router"), service.state(3)),
         ((1, 1), false, "returned".into())
     );
-    // What is confirmed boots, whatever is in the files; and a service that is killed takes over its own.
+    // The confirmed commit boots, even if the files are wrong; and a service that is killed takes over its own.
     service.good(&["apply"]);
     service.write("router.click", "nonsense");
     service.stop();
@@ -427,7 +448,7 @@ fn planes_change_one_by_one_and_come_back() {
     assert!(status == 1 && said.contains("start plane bad: it does not get ready"), "{status}: {said}");
     assert!(pids() == (user, daemon) && service.has_extra("user") && service.now() == (3, 3));
     assert!(!service.runs("bad"));
-    // One that does, beside a daemon that is written differently.
+    // One that does, and a daemon that is written differently.
     let good = bad.replace("false", "sleep 1003").replace("notified", "started");
     let planes = PLANES.replace("exec sleep $n", "exec sleep $n$n");
     service.write("deployment.toml", &format!("{planes}{good}"));
@@ -463,11 +484,7 @@ stop_timeout = "10m"
 
 #[test]
 fn a_service_that_is_killed_in_the_middle_leaves_nothing_half_done() {
-    let mut service = Service::new(&[
-        ("router.click", ROUTER),
-        ("rules/fw", RULES),
-        ("daemon.conf", "1\n"),
-    ]);
+    let mut service = Service::new(&[("router.click", ROUTER), ("rules/fw", RULES), ("daemon.conf", "1\n")]);
     service.write("deployment.toml", &STUBBORN.replace("TOP", &service.top.path().display().to_string()));
     service.start();
     let stay = service.path("stay");
@@ -481,13 +498,26 @@ fn a_service_that_is_killed_in_the_middle_leaves_nothing_half_done() {
     wait_for("the hot swap", PATIENCE, || service.has_extra("user")).unwrap();
     service.kill();
     std::fs::remove_file(&stay).unwrap();
-    signal("-KILL", service.pid("daemon"));
     let said = text_of(&client.wait_with_output().unwrap());
     assert!(said.contains("ended before it answered"), "{said}");
     service.start();
     assert_eq!((service.now(), service.state(2), service.pid("user")), ((1, 1), "returned".into(), user));
     assert!(!service.has_extra("user"));
-    let now = || std::fs::read_to_string(service.path("now")).unwrap_or_default();
+    let noted = service.path("now");
+    let now = || std::fs::read_to_string(&noted).unwrap_or_default();
+    wait_for("the daemon", PATIENCE, || now() == "1\n").unwrap();
+    // The same on the way back.
+    service.good(&["apply", "--confirm-within", "10m"]);
+    wait_for("the daemon", PATIENCE, || now() == "2\n").unwrap();
+    std::fs::write(&stay, "").unwrap();
+    let mut client = service.command(&["config", "rollback", "--name", &service.name]).spawn().unwrap();
+    wait_for("the way back", PATIENCE, || !service.has_extra("user")).unwrap();
+    service.kill();
+    std::fs::remove_file(&stay).unwrap();
+    let _ = client.wait();
+    assert_eq!(now(), "2\n");
+    service.start();
+    assert_eq!((service.now(), service.pid("user"), service.has_extra("user")), ((1, 1), user, false));
     wait_for("the daemon", PATIENCE, || now() == "1\n").unwrap();
     service.goes_on_from("user", count);
 }
@@ -524,4 +554,81 @@ fn systemd_hears_of_the_service_and_a_killed_supervisor_is_replaced() {
     let mut process = service.process.take().unwrap();
     wait_for("the service's end", PATIENCE, || process.ended().is_some()).unwrap();
     assert!(process.ended().is_some_and(|status| status.success()));
+}
+
+/// Kills the service at a random moment of a change, several times. What is in service afterwards is one commit in all of its parts.
+#[test]
+fn a_service_killed_at_any_moment_has_one_commit() {
+    let seed = std::env::var("JUNCTOR_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("JUNCTOR_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let version = |n: u32| format!("{ROUTER}v{n} :: Idle -> Discard;\n");
+    let deployment = |n: u32| PLANES.replace("exec sleep", &format!("V={n} exec sleep"));
+    let mut service = Service::new(&[
+        ("router.click", &version(0)),
+        ("deployment.toml", &deployment(0)),
+        ("rules/fw", RULES),
+        ("daemon.conf", "1000\n"),
+    ]);
+    service.start();
+    let (user, mut current) = (service.pid("user"), 0);
+    for next in 1..=5 {
+        service.write("router.click", &version(next));
+        service.write("deployment.toml", &deployment(next));
+        service.write("daemon.conf", &format!("{}\n", 1000 + next));
+        let mut client =
+            service.command(&["config", "apply", "--force", "--name", &service.name]).spawn().unwrap();
+        std::thread::park_timeout(Duration::from_micros(random.u64(..400_000)));
+        service.kill();
+        let applied = client.wait().unwrap().success();
+        service.start();
+        let (running, confirmed) = service.now();
+        assert_eq!(running, confirmed);
+        let text = service.good(&["show", &running.to_string(), "daemon.conf"]);
+        let version: u32 = text.trim().parse::<u32>().unwrap() - 1000;
+        assert!(version == next || (version == current && !applied), "{version} after {current}, to {next}");
+        let elements = service.ask("user", &["ctl", "list"]);
+        assert!(elements.lines().any(|name| name == format!("v{version}")), "{version}: {elements}");
+        let line = format!("sleep {} ", 1000 + version);
+        wait_for("the daemon", PATIENCE, || command_line(service.pid("daemon")) == line).unwrap();
+        current = version;
+    }
+    assert_eq!(service.pid("user"), user, "the router went on");
+}
+
+/// A cable between the hosts.
+const CABLE: &str =
+    "FromDevice(d0, METHOD AF_PACKET, PROMISC true) -> b :: Queue -> ToDevice(d1, METHOD AF_PACKET);
+FromDevice(d1, METHOD AF_PACKET, PROMISC true) -> a :: Queue -> ToDevice(d0, METHOD AF_PACKET);
+";
+
+#[test]
+fn no_packet_is_lost_by_transactions_or_a_killed_service() {
+    if testbed::rig::skip_without(
+        "no_packet_is_lost_by_transactions_or_a_killed_service",
+        &["ping", "ethtool"],
+    ) {
+        return;
+    }
+    let rig = Rig::new(Cable::default()).unwrap();
+    rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
+    rig.b.ip("addr add 10.0.1.3/24 dev b0").unwrap();
+    let mut service = Service::new(&[("router.click", CABLE)]);
+    service.start_in(&rig.dut);
+    let pings = Pings::start(&rig.a, "10.0.1.3", 10, PATIENCE).unwrap();
+    service.write("router.click", &format!("{CABLE}{EXTRA}"));
+    service.good(&["apply", "--confirm-within", "10m"]);
+    service.good(&["rollback"]);
+    service.write("router.click", &format!("{CABLE}FromDevice(nosuch0, METHOD AF_PACKET) -> Discard;\n"));
+    assert_eq!(service.config(&["apply"]).0, 1);
+    service.write("router.click", &format!("{CABLE}{EXTRA}"));
+    service.good(&["apply", "--confirm-within", "10m"]);
+    service.kill();
+    service.start_in(&rig.dut);
+    assert_eq!((service.now(), service.has_extra("router")), ((1, 1), false));
+    service.good(&["apply"]);
+    assert!(service.has_extra("router"));
+    let pinged = pings.end(PATIENCE).unwrap();
+    assert!(pinged.lost.is_empty(), "{pinged:?}");
 }

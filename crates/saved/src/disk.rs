@@ -93,9 +93,11 @@ impl Disk for Real {
     }
 
     fn make_directory(&self, path: &Path) -> io::Result<()> {
-        match std::fs::DirBuilder::new().mode(0o755).create(path) {
+        match std::fs::DirBuilder::new().mode(0o700).create(path) {
+            // The process's mask may be narrower: daemons with users of their own read their files here.
+            Ok(()) => std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)),
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-            done => done,
+            Err(why) => Err(why),
         }
     }
 

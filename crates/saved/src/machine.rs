@@ -14,7 +14,7 @@
 //! ```
 //! * A commit that is not confirmed never boots: `Keep` comes only after it is in service.
 //! * A switch that fails has put everything back itself, so the commit before it is in service.
-//! * If the way back fails, it is tried again after [`RETRY`].
+//! * If the way back fails, it is tried again after [`RETRY`]. Meanwhile another commit may be applied.
 
 use std::time::Duration;
 
@@ -148,7 +148,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Of a service that has begun with its confirmed commit.
+    /// Of a service that has started with its confirmed commit.
     #[must_use]
     pub fn new(confirmed: u64) -> Machine {
         Machine { running: confirmed, confirmed, phase: Phase::Quiet }
@@ -213,12 +213,15 @@ impl Machine {
     ) -> Result<Vec<Step>, Refusal> {
         let running = self.running;
         match self.phase {
-            Phase::Quiet if confirm_within.is_some_and(|time| time.is_zero()) => Err(Refusal::NoTime),
-            Phase::Quiet if force || parent == Some(running) => {
+            Phase::Quiet | Phase::Stuck { .. } if confirm_within.is_some_and(|time| time.is_zero()) => {
+                Err(Refusal::NoTime)
+            }
+            // Where the way back is barred, another way forward may help.
+            Phase::Quiet | Phase::Stuck { .. } if force || parent == Some(running) => {
                 self.phase = Phase::Switching { from: running, to, confirm_within };
                 Ok(vec![Step::Switch { from: running, to }])
             }
-            Phase::Quiet => Err(Refusal::Overtaken { running, parent }),
+            Phase::Quiet | Phase::Stuck { .. } => Err(Refusal::Overtaken { running, parent }),
             Phase::Waiting(waiting) => Err(Refusal::Waits(waiting.commit)),
             _ => Err(Refusal::Busy),
         }
@@ -242,7 +245,10 @@ impl Machine {
 
     fn switched(&mut self, now: Time, done: Result<(), String>) -> Vec<Step> {
         match (std::mem::replace(&mut self.phase, Phase::Quiet), done) {
-            (Phase::Switching { to, .. }, Err(why)) => vec![Step::Failed(to, why)],
+            (Phase::Switching { to, .. }, Err(why)) => {
+                self.rest(now);
+                vec![Step::Failed(to, why)]
+            }
             (Phase::Switching { from, to, confirm_within: None }, Ok(())) => {
                 self.running = to;
                 self.phase = Phase::Keeping { commit: to, parent: from };
@@ -255,6 +261,7 @@ impl Machine {
             }
             (Phase::Returning { commit, parent, why }, Ok(())) => {
                 self.running = parent;
+                self.rest(now);
                 vec![Step::Returned(commit, why)]
             }
             (Phase::Returning { commit, parent, why }, Err(failed)) => {
@@ -266,6 +273,15 @@ impl Machine {
                 self.phase = phase;
                 Vec::new()
             }
+        }
+    }
+
+    /// Comes to rest, unless what is in service was never confirmed.
+    fn rest(&mut self, now: Time) {
+        let (commit, parent) = (self.running, self.confirmed);
+        if commit != parent {
+            let why = "it was not confirmed".to_owned();
+            self.phase = Phase::Stuck { commit, parent, why, until: now + RETRY };
         }
     }
 
@@ -402,6 +418,29 @@ mod tests {
     }
 
     #[test]
+    fn where_the_way_back_is_barred_a_way_forward_is_open() {
+        let back = &[Step::Switch { from: 2, to: 1 }][..];
+        let on = &[Step::Switch { from: 2, to: 3 }][..];
+        let stuck: &[Expected<'_>] = &[
+            (0, apply(2, 1, Some(SECOND)), Ok(SWITCH)),
+            (0, Event::Switched(Ok(())), Ok(&[])),
+            (1, Event::Rollback, Ok(BACK)),
+            (2, Event::Switched(Err("no".into())), Ok(&[Step::Stuck(2, "no".into())])),
+            (3, apply(3, 1, None), Err(Refusal::Overtaken { running: 2, parent: Some(1) })),
+            (3, apply(3, 2, None), Ok(on)),
+        ];
+        let failed = [Step::Failed(3, "no".into())];
+        let mut events = stuck.to_vec();
+        events.extend([(4, Event::Switched(Err("no".into())), Ok(&failed[..])), (14, Event::Tick, Ok(back))]);
+        check(&events);
+        let kept = [Step::Keep(3)];
+        let mut events = stuck.to_vec();
+        events.extend([(4, Event::Switched(Ok(())), Ok(&kept[..])), (4, Event::Kept(Ok(())), Ok(&[][..]))]);
+        let machine = check(&events);
+        assert_eq!((machine.running(), machine.confirmed(), machine.deadline()), (3, 3, None));
+    }
+
+    #[test]
     fn nobody_overwrites_what_he_has_not_seen() {
         let overtaken = |parent| Refusal::Overtaken { running: 1, parent };
         let forced = Event::Apply { commit: 2, parent: None, confirm_within: None, force: true };
@@ -458,7 +497,7 @@ mod tests {
                 in_service.push(machine.running());
                 prop_assert!(in_service.contains(&machine.confirmed()));
             }
-            // Whatever the state is, good answers and time lead back to rest with one commit that runs and boots.
+            // From every state, good answers and time lead back to rest, with one commit that runs and boots.
             for _ in 0..6 {
                 now += 100;
                 let at = Duration::from_secs(now);

@@ -8,6 +8,7 @@
 //! confirmed               the number of the commit that boots
 //! live -> commits/7/files what is in service
 //! base                    the commit that the working files were edited from
+//! switching               two commits, while planes are taken from one to the other
 //! ```
 //!
 //! 1. A file is written under another name, synced, renamed, and its directory synced. A reader finds the old one or the new one.
@@ -31,6 +32,7 @@ const FILES: &str = "files";
 const CONFIRMED: &str = "confirmed";
 const LIVE: &str = "live";
 const BASE: &str = "base";
+const SWITCHING: &str = "switching";
 
 /// Why a store does not do what it is asked for.
 #[derive(Debug, thiserror::Error)]
@@ -152,10 +154,42 @@ impl<D: Disk> Store<D> {
     }
 
     fn number(&self, name: &str) -> Done<Option<u64>> {
+        Ok(self.list(name)?.first().copied())
+    }
+
+    /// Numbers of commits in a file; none if there is no file.
+    fn list(&self, name: &str) -> Done<Vec<u64>> {
         let path = self.root.join(name);
-        let Some(bytes) = or_none(self.disk.read(&path)).map_err(at(&path))? else { return Ok(None) };
+        let Some(bytes) = or_none(self.disk.read(&path)).map_err(at(&path))? else { return Ok(Vec::new()) };
         let text = String::from_utf8_lossy(&bytes).trim().to_owned();
-        text.parse().map(Some).map_err(|_| Error::NoNumber { path, text })
+        let numbers: Result<Vec<u64>, _> = text.split_ascii_whitespace().map(str::parse).collect();
+        match numbers {
+            Ok(numbers) if !numbers.is_empty() => Ok(numbers),
+            _ => Err(Error::NoNumber { path, text }),
+        }
+    }
+
+    /// Commits between which planes were being taken when the service ended; none if no switch was cut short.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn switching(&self) -> Done<Vec<u64>> {
+        self.list(SWITCHING)
+    }
+
+    /// Remembers that planes are taken from one commit to another, or that they have arrived.
+    ///
+    /// # Errors
+    /// That cannot be saved.
+    pub fn set_switching(&self, commits: Option<[u64; 2]>) -> Done<()> {
+        let path = self.root.join(SWITCHING);
+        match commits {
+            Some([from, to]) => self.replace(&path, format!("{from} {to}\n").as_bytes()),
+            None => {
+                self.disk.remove(&path).map_err(at(&path))?;
+                self.sync(&self.root)
+            }
+        }
     }
 
     /// The commit that boots; none before the first.
@@ -275,7 +309,7 @@ impl<D: Disk> Store<D> {
     /// Saves files as a commit that is not confirmed; returns its number. Of older commits, the newest `keep` stay.
     ///
     /// # Errors
-    /// They cannot be saved. The store is then as it was before.
+    /// They cannot be saved. Then there is no new commit.
     pub fn save(&self, files: &Files, draft: Draft, keep: usize) -> Done<u64> {
         self.stage(files)?;
         self.finish(files, draft, keep)
@@ -322,7 +356,7 @@ impl<D: Disk> Store<D> {
     /// Makes a commit of files that were staged; returns its number.
     ///
     /// # Errors
-    /// It cannot be saved. The store is then as it was before.
+    /// It cannot be saved. Then there is no new commit.
     pub fn finish(&self, files: &Files, draft: Draft, keep: usize) -> Done<u64> {
         let numbers = self.numbers()?;
         let last = [numbers.last().copied(), self.confirmed()?].into_iter().flatten().max();
@@ -340,18 +374,21 @@ impl<D: Disk> Store<D> {
         let meta = new.join(META);
         self.disk.write(&meta, &private(text(&commit))).map_err(at(&meta))?;
         self.sync(&new)?;
+        // Before the commit is there: a failure leaves none that its author does not know of.
+        self.forget(&numbers, keep, draft.parent)?;
         let directory = self.directory(number);
         self.disk.rename(&new, &directory).map_err(at(&directory))?;
         self.sync(&self.commits())?;
-        self.forget(&numbers, keep, draft.parent)?;
         Ok(number)
     }
 
     /// Removes the oldest commits, but none that is in use.
     fn forget(&self, numbers: &[u64], keep: usize, parent: Option<u64>) -> Done<()> {
         let used = [self.confirmed()?, self.live()?, self.base()?, parent];
+        let mut used: Vec<u64> = used.into_iter().flatten().collect();
+        used.extend(self.switching()?);
         let old = numbers.len().saturating_sub(keep.max(1) - 1);
-        for number in numbers[..old].iter().filter(|number| !used.contains(&Some(**number))) {
+        for number in numbers[..old].iter().filter(|number| !used.contains(number)) {
             let gone = self.commits().join(".old");
             self.disk.remove(&gone).map_err(at(&gone))?;
             let directory = self.directory(*number);

@@ -124,6 +124,11 @@ fn author() -> Author {
     Author { uid, user: named.unwrap_or_else(|| uid.to_string()), sudo_user }
 }
 
+/// A comment for terminals of others: what would steer them becomes a space.
+fn plain(comment: &str) -> String {
+    comment.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 fn seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
@@ -158,7 +163,25 @@ struct Change<'a> {
     as_json: bool,
 }
 
-impl Change<'_> {
+impl<'a> Change<'a> {
+    /// One that is not forced.
+    fn new(
+        place: &'a Place,
+        store: &'a Store,
+        confirm_within: Option<&str>,
+        as_json: bool,
+    ) -> Result<Change<'a>, Stop> {
+        let confirm_within_ms = milliseconds(confirm_within)?;
+        let now = now(place)?;
+        let running = now.as_ref().map(|now| now.running).or(store.confirmed()?);
+        Ok(Change { place, store, now, running, confirm_within_ms, force: false, as_json })
+    }
+
+    /// A commit waits to be confirmed.
+    fn waits(&self) -> bool {
+        self.now.as_ref().is_some_and(|now| now.waiting.is_some())
+    }
+
     /// What is done about planes.
     fn actions(&self, files: &Files) -> Result<Vec<Action>, Stop> {
         let name = &self.place.name;
@@ -258,26 +281,25 @@ impl Change<'_> {
 
 pub(super) fn apply(args: &ApplyArgs) -> Result<u8, Stop> {
     let place = args.place.find().map_err(Stop::Usage)?;
-    let confirm_within_ms = milliseconds(args.confirm_within.as_deref())?;
     let store = place.store()?;
     let _lock = lock(&place)?;
-    let now = now(&place)?;
-    let running = now.as_ref().map(|now| now.running).or(store.confirmed()?);
-    let change = Change {
-        place: &place,
-        store: &store,
-        now,
-        running,
-        confirm_within_ms,
-        force: args.force,
-        as_json: args.json,
-    };
+    let mut change = Change::new(&place, &store, args.confirm_within.as_deref(), args.json)?;
+    change.force = args.force;
+    let running = change.running;
+    let files = saved::disk::read_files(&place.etc)?;
+    if let Some(running) = running.filter(|_| !args.dry_run && !change.waits())
+        && files_of(&store, running).is_ok_and(|old| old == files)
+    {
+        store.set_base(running)?;
+        let text = format!("commit {running} is in service, and the files are the same");
+        let object = json!({ "commit": running, "message": text }).to_string();
+        return Ok(outcome::print_or_fail(format!("{}\n", if args.json { object } else { text }).as_bytes()));
+    }
     let parent = args.parent.or(store.base()?);
     if !args.dry_run {
         change.precheck(parent)?;
     }
-    let files = saved::disk::read_files(&place.etc)?;
-    // What is checked is what is saved, whatever happens to the files meanwhile.
+    // The copy is checked and saved, even if somebody edits the files meanwhile.
     let staged = store.stage(&files)?;
     let checked = checked::check(&place.name, &staged, &files).map_err(Stop::Usage)?;
     checked.report(args.json && checked.is_bad);
@@ -287,16 +309,8 @@ pub(super) fn apply(args: &ApplyArgs) -> Result<u8, Stop> {
     if args.dry_run {
         return change.show_plan(&files);
     }
-    if let Some(running) = running
-        && files_of(&store, running).is_ok_and(|old| old == files)
-    {
-        store.set_base(running)?;
-        let text = format!("commit {running} is in service, and the files are the same");
-        let object = json!({ "commit": running, "message": text }).to_string();
-        return Ok(outcome::print_or_fail(format!("{}\n", if args.json { object } else { text }).as_bytes()));
-    }
     let parent = if args.force { running } else { parent };
-    let draft = Draft { comment: args.comment.clone(), author: author(), time_s: seconds(), parent };
+    let draft = Draft { comment: plain(&args.comment), author: author(), time_s: seconds(), parent };
     let commit = store.finish(&files, draft, args.keep)?;
     change.carry_out(commit, Some(commit))
 }
@@ -321,23 +335,14 @@ fn answer(place: &Place, request: &Request) -> Result<u8, Stop> {
 
 pub(super) fn rollback(args: &RollbackArgs) -> Result<u8, Stop> {
     let place = args.place.find().map_err(Stop::Usage)?;
-    let confirm_within_ms = milliseconds(args.confirm_within.as_deref())?;
     let store = place.store()?;
-    let now = now(&place)?;
-    if args.commit.is_none() && now.as_ref().is_some_and(|now| now.waiting.is_some()) {
+    let waits = || now(&place).map(|now| now.is_some_and(|now| now.waiting.is_some()));
+    if args.commit.is_none() && waits()? {
         return answer(&place, &Request::Rollback);
     }
     let _lock = lock(&place)?;
-    let running = now.as_ref().map(|now| now.running).or(store.confirmed()?);
-    let change = Change {
-        place: &place,
-        store: &store,
-        now,
-        running,
-        confirm_within_ms,
-        force: false,
-        as_json: args.json,
-    };
+    let change = Change::new(&place, &store, args.confirm_within.as_deref(), args.json)?;
+    let running = change.running;
     change.precheck(running)?;
     let to = match args.commit {
         Some(commit) => commit,
@@ -349,7 +354,7 @@ pub(super) fn rollback(args: &RollbackArgs) -> Result<u8, Stop> {
     }
     let comment = match &*args.comment {
         "" => format!("rollback to commit {to}"),
-        comment => format!("rollback to commit {to}: {comment}"),
+        comment => format!("rollback to commit {to}: {}", plain(comment)),
     };
     let draft = Draft { comment, author: author(), time_s: seconds(), parent: running };
     let commit = store.save(&files, draft, saved::HISTORY)?;

@@ -6,9 +6,17 @@ use saved::{Action, Files, Layout};
 use super::Service;
 use crate::saved::layout;
 
+/// Why a commit is not in service.
+pub(super) enum Failed {
+    /// All was put back.
+    PutBack(String),
+    /// It could not be put back as a whole.
+    Unsettled(String),
+}
+
 impl Service {
     /// Writes the deployment of a commit where the supervisor reads it.
-    pub(super) fn write_deployment(&self, commit: u64) -> Result<(), String> {
+    fn write_deployment(&self, commit: u64) -> Result<(), String> {
         let files = self.store.files(commit).map_err(|why| why.to_string())?;
         let text = layout::text(&self.place.name, &files)?;
         let path = self.supervised.deployment();
@@ -23,32 +31,43 @@ impl Service {
 
     /// Puts a commit into service; returns what was done. If a part of it fails, all is put back.
     pub(super) fn switch(&mut self, from: u64, to: u64) -> Result<Vec<String>, String> {
-        let (old, old_files) = self.planes_of(from)?;
-        let (new, new_files) = self.planes_of(to)?;
+        // A service that starts after a cut has to look at planes of both.
+        self.store.set_switching(Some([from, to])).map_err(|why| why.to_string())?;
+        let done = self.transfer(from, to);
+        if !matches!(done, Err(Failed::Unsettled(_)))
+            && let Err(why) = self.store.set_switching(None)
+        {
+            self.say(&format!(
+                "the end of a switch is not saved, so the next start looks at it again: {why}"
+            ));
+        }
+        done.map_err(|(Failed::PutBack(why) | Failed::Unsettled(why))| why)
+    }
+
+    /// The same without a note for the next start.
+    pub(super) fn transfer(&mut self, from: u64, to: u64) -> Result<Vec<String>, Failed> {
+        let (old, old_files) = self.planes_of(from).map_err(Failed::PutBack)?;
+        let (new, new_files) = self.planes_of(to).map_err(Failed::PutBack)?;
         let actions = saved::plan((&old, &old_files), (&new, &new_files));
         let texts: Vec<String> = actions.iter().map(Action::to_string).collect();
-        let begun = self.lead_to(to);
-        let done = begun.map_err(|why| (0, why)).and_then(|()| self.act_all(&actions));
+        let done = self.lead_to(to).map_err(|why| (0, why)).and_then(|()| self.act_all(&actions));
         let Err((tried, why)) = done else {
             texts.iter().for_each(|text| self.say(text));
             return Ok(texts);
         };
-        let why = match texts.get(tried.saturating_sub(1)) {
-            Some(action) if tried > 0 => format!("{action}: {why}"),
-            _ => why,
-        };
+        let action = tried.checked_sub(1).map(|last| format!("{}: ", texts[last]));
+        let why = format!("{}{why}", action.unwrap_or_default());
         self.say(&format!("{why}; going back to commit {from}"));
-        self.lead_to(from)?;
+        self.lead_to(from).map_err(Failed::Unsettled)?;
         if let Err((_, failed)) = self.act_all(&saved::undo(&actions[..tried])) {
             self.say(&format!("{failed}; starting all planes of commit {from} anew"));
-            let anew = self.supervised.restart_all();
-            anew.unwrap_or_else(|failed| self.say(&format!("{failed}; they are started again and again")));
+            self.supervised.restart_all().map_err(Failed::Unsettled)?;
         }
-        Err(why)
+        Err(Failed::PutBack(why))
     }
 
     /// Has the files of a commit be those that planes find.
-    fn lead_to(&self, commit: u64) -> Result<(), String> {
+    pub(super) fn lead_to(&self, commit: u64) -> Result<(), String> {
         self.store.set_live(commit).map_err(|why| why.to_string())?;
         self.write_deployment(commit)
     }

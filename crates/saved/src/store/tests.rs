@@ -229,7 +229,9 @@ fn draft(parent: Option<u64>) -> Draft {
 fn transaction(store: &Store<Memory>, text: &str, keep: usize) -> Result<u64, Error> {
     let parent = store.confirmed()?;
     let number = store.save(&files(text), draft(parent), keep)?;
+    store.set_switching(parent.map(|parent| [parent, number]))?;
     store.set_live(number)?;
+    store.set_switching(None)?;
     store.confirm(number)?;
     store.set_base(number)?;
     Ok(number)
@@ -318,6 +320,10 @@ fn cut_everywhere(keep: usize, choose: &mut dyn FnMut() -> bool) -> Result<(), T
         }
         let live = store.live().unwrap().unwrap();
         prop_assert!(store.files(live).is_ok(), "cut at {}: {} is in service", cut, live);
+        let switching = store.switching().unwrap();
+        prop_assert!(switching.is_empty() || switching == [2, 3], "cut at {}: {:?}", cut, switching);
+        // If another one is in service than boots, that is known.
+        prop_assert!(live == confirmed || live == 3, "cut at {}: {} is in service", cut, live);
         // And it goes on: nothing that was left behind is in the way.
         let next = transaction(&store, "four", keep).unwrap();
         prop_assert_eq!(store.files(next).unwrap(), files("four"));
