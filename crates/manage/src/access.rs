@@ -10,7 +10,36 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use sha2::{Digest as _, Sha256};
 
 use crate::problem::{Kind, Problem};
-use crate::route::Role;
+
+/// What a client may do. Each role may do what the one before may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Looks at counters, tables and configurations.
+    Viewer,
+    /// Sees packets, writes handlers of elements, ends sessions.
+    Operator,
+    /// Changes configurations, stops routers, runs tests.
+    Admin,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Role; 3] = [Role::Viewer, Role::Operator, Role::Admin];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Viewer => "viewer",
+            Role::Operator => "operator",
+            Role::Admin => "admin",
+        }
+    }
+
+    /// The role of this name.
+    pub fn parse(name: &str) -> Option<Role> {
+        Role::ALL.into_iter().find(|role| role.name() == name)
+    }
+}
 
 /// Who asks, and what that one may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +109,8 @@ pub struct Access {
 fn parse(line: &str) -> Result<Entry, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let &[name, role, shown] = &words[..] else { return Err(format!("{} words instead of 3", words.len())) };
-    let role = Role::parse(role).ok_or_else(|| format!("there is no role '{}'", crate::call::shown(role)))?;
+    let role =
+        Role::parse(role).ok_or_else(|| format!("there is no role '{}'", crate::words::shown(role)))?;
     let (what, digits) = match shown.split_once(':') {
         Some(("sha256", digits)) => (Shown::Token, digits),
         Some(("cert", digits)) => (Shown::Certificate, digits),

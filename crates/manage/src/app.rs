@@ -2,8 +2,8 @@
 //! From a request to an answer: limits, origin, identity, role, body, and then the route's function on a thread of its own.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::body::Body;
@@ -15,23 +15,20 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
-use crate::access::{Access, Identity, Peer};
+use crate::access::{Identity, Peer};
 use crate::answer::Answer;
-use crate::audit::{Audit, Entry};
+use crate::audit::Entry;
 use crate::browser::{self, Headers};
-use crate::call::{Call, LONGEST, shown};
-use crate::jobs::Jobs;
-use crate::limits::{FAILED, Rates};
-use crate::live::Live;
-use crate::metrics::Metrics;
+use crate::call::Call;
+use crate::limits::FAILED;
 use crate::page;
 use crate::problem::{Kind, Problem};
+use crate::resources;
 use crate::route::{self, Method, Route, Run};
-use crate::routers::Routers;
-use crate::sampler::Samplers;
+use crate::shared::Shared;
 use crate::stream;
+use crate::words::{LONGEST, shown};
 
 /// The largest body.
 pub const BODY: usize = 4 << 20;
@@ -41,84 +38,10 @@ const TO_COME: Duration = Duration::from_secs(15);
 const TURN: Duration = Duration::from_secs(5);
 /// How long a request may take altogether.
 const ALTOGETHER: Duration = Duration::from_secs(60);
-/// Requests that are carried out at the same time.
-const AT_ONCE: usize = 12;
-/// Of these, of one client.
+/// Requests of one client that are carried out at the same time.
 const AT_ONCE_EACH: usize = 6;
 
-/// What the service has.
-pub struct Shared {
-    /// Running routers.
-    pub routers: Arc<dyn Routers>,
-    /// Rates.
-    pub samplers: Samplers,
-    /// Live values.
-    pub live: Live,
-    /// Long work.
-    pub jobs: Jobs,
-    /// What scrapes need.
-    pub metrics: Metrics,
-    access: Access,
-    audit: Audit,
-    /// Names of this machine.
-    hosts: Vec<String>,
-    /// Whether `/metrics` needs no token.
-    has_open_metrics: bool,
-    rates: Mutex<Rates>,
-    turns: Arc<Semaphore>,
-    at_once: Mutex<std::collections::HashMap<String, usize>>,
-    answered: [AtomicU64; 5],
-}
-
-/// What a service is made of.
-pub struct Parts {
-    /// Running routers.
-    pub routers: Arc<dyn Routers>,
-    /// Who may do what.
-    pub access: Access,
-    /// Where changes are recorded.
-    pub audit: Audit,
-    /// Names of this machine.
-    pub hosts: Vec<String>,
-    /// Whether `/metrics` needs no token.
-    pub has_open_metrics: bool,
-}
-
 impl Shared {
-    /// A service of these parts.
-    pub fn new(parts: Parts) -> Arc<Shared> {
-        Arc::new(Shared {
-            routers: parts.routers,
-            samplers: Samplers::default(),
-            live: Live::default(),
-            jobs: Jobs::default(),
-            metrics: Metrics::default(),
-            access: parts.access,
-            audit: parts.audit,
-            hosts: parts.hosts,
-            has_open_metrics: parts.has_open_metrics,
-            rates: Mutex::default(),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
-            at_once: Mutex::default(),
-            answered: Default::default(),
-        })
-    }
-
-    /// Requests answered, by class of status.
-    pub fn answered(&self) -> Vec<(&'static str, u64)> {
-        let names = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-        names
-            .into_iter()
-            .zip(&self.answered)
-            .map(|(name, n)| (name, n.load(Ordering::Relaxed)))
-            .skip(1)
-            .collect()
-    }
-
-    fn rates(&self) -> MutexGuard<'_, Rates> {
-        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Checks a request for a file of the page, which needs no identity.
     fn admit_to_page(&self, peer: &Peer, request: &Request) -> Result<(), Problem> {
         self.take(&peer.key())?;
@@ -197,7 +120,7 @@ impl App {
     /// The service over all routes.
     pub fn new(shared: Arc<Shared>) -> App {
         let mut router = axum::Router::new();
-        for route in route::all() {
+        for route in resources::all() {
             let filter = match route.method {
                 Method::Get => MethodFilter::GET,
                 Method::Post => MethodFilter::POST,

@@ -2,8 +2,8 @@
 //! Defence of users' browsers: pages of other origins may neither write (cross-site request forgery) nor read by a name that
 //! they let point here (DNS rebinding). There is no CORS.
 
-use crate::call::shown;
 use crate::problem::{Kind, Problem};
+use crate::words::shown;
 
 /// The headers that tell where a request comes from, and where it was meant to go.
 #[derive(Clone, Copy, Debug, Default)]

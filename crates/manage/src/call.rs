@@ -7,11 +7,9 @@ use client::Client;
 use serde_json::Value;
 
 use crate::access::Identity;
-use crate::app::Shared;
-use crate::problem::{Kind, Problem};
-
-/// The longest parameter, in bytes.
-pub(crate) const LONGEST: usize = 1024;
+use crate::problem::Problem;
+use crate::shared::Shared;
+use crate::words::{shown, word};
 
 /// A request.
 pub struct Call {
@@ -107,25 +105,6 @@ impl Call {
     }
 }
 
-/// Refuses what is no single word.
-pub(crate) fn word<'a>(text: &'a str, place: &str) -> Result<&'a str, Problem> {
-    let is_plain = !text.is_empty()
-        && text.len() <= LONGEST
-        && !text.contains(|c: char| c.is_whitespace() || c.is_control());
-    is_plain.then_some(text).ok_or_else(|| {
-        Problem::invalid(
-            place,
-            format!("'{}' is no single word", shown(text)),
-            format!("use at most {LONGEST} bytes without spaces and control characters"),
-        )
-    })
-}
-
-/// A text of a client as a message may show it.
-pub(crate) fn shown(text: &str) -> String {
-    text.chars().take(60).flat_map(char::escape_debug).collect()
-}
-
 fn wrong(name: &str, found: &Value, expected: &str) -> Problem {
     let found = shown(&found.to_string());
     Problem::invalid(
@@ -133,9 +112,4 @@ fn wrong(name: &str, found: &Value, expected: &str) -> Problem {
         format!("expected {expected}, not {found}"),
         format!("send {expected}"),
     )
-}
-
-/// There is no such thing.
-pub(crate) fn absent(what: &str, name: &str, fix: &str) -> Problem {
-    Problem::new(Kind::NotFound, format!("there is no {what} '{}'", shown(name))).fix(fix)
 }

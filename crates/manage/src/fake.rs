@@ -13,9 +13,9 @@ use ctl::{Handlers, Session};
 use element::{Access, HandlerError};
 use stats::{Directory, Metric, MetricKind, Object, Reading, Series, Snapshot};
 
-use crate::call::absent;
 use crate::problem::Problem;
 use crate::routers::{Found, Published, Routers};
+use crate::words::absent;
 
 /// Routers named `r1` (alive) and `r2` (which publishes nothing).
 #[derive(Default)]
@@ -42,6 +42,8 @@ fn answer(name: &str, parameter: &str) -> Option<String> {
         ("nat.class", _) => "NAT44".into(),
         ("q.handlers", _) => "class\tr\nconfig\trw\nlength\tr\nreset\tw\n".into(),
         ("fw.rules", _) => "3 10 1000 1 5 accept tcp from inside\n0 1 60 0 - drop\n".into(),
+        ("fw.sets", _) => "lan addresses 3 1 4096\n".into(),
+        ("q.length", _) => "4\n".into(),
         ("fw.connections", "0") => format!("next\n{connection}{connection}"),
         ("fw.connections", "next") => format!("-\n{connection}"),
         ("nat.sessions", "0") => format!("-\n{session}"),
@@ -59,6 +61,9 @@ struct Table(Arc<Mutex<Vec<(String, String)>>>);
 
 impl Handlers for Table {
     fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
+        if matches!(name, "c.reset" | "fw.end" | "stop" | "apply_confirm" | "apply_rollback") {
+            return Ok(Access::Write);
+        }
         answer(name, "0").map(|_| Access::Read).ok_or_else(|| HandlerError::unknown(name))
     }
 
@@ -67,9 +72,6 @@ impl Handlers for Table {
     }
 
     fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
-        if name == "q.length" {
-            return Err(HandlerError::Denied("handler 'length' is read-only".into()));
-        }
         self.0.lock().unwrap().push((name.to_owned(), value.to_owned()));
         Ok(String::new())
     }

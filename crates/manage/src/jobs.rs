@@ -13,8 +13,8 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::call::absent;
 use crate::problem::{Kind, Problem};
+use crate::words::absent;
 
 /// Jobs that run at the same time.
 pub const RUNNING: usize = 4;

@@ -3,7 +3,7 @@
 //! for it.
 //!
 //! * [`route`] is one entry for each method of each resource. Dispatch, roles and the document of [`openapi`] come from it.
-//! * `resources` has the routes and their functions, one file each. They see routers by the trait [`routers::Routers`] alone;
+//! * `resources` has the table of routes and their functions, one file each. They see routers by the trait [`routers::Routers`] alone;
 //!   [`running`] is the one of this machine.
 //! * [`app`] checks a request: limits ([`limits`]), origin ([`browser`]), identity ([`access`]), role, body. It records changes
 //!   in the [`audit`] log.
@@ -11,7 +11,7 @@
 //! * [`serve`] has the sockets, and [`service`] all of it together.
 //! * [`jobs`] are long work, [`sampler`] and [`live`] are rates, [`metrics`] is for Prometheus.
 //!
-//! A hostile client costs bounded memory: connections, headers, bodies, requests at a time and events that wait are limited.
+//! An adversarial client costs bounded memory: connections, headers, bodies, requests at a time and events that wait are limited.
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -40,8 +40,10 @@ pub mod sampler;
 mod schema;
 pub mod serve;
 pub mod service;
+pub mod shared;
 mod stream;
 pub mod tls;
+mod words;
 
 pub use answer::Answer;
 pub use call::Call;

@@ -12,9 +12,9 @@ use axum::response::Response;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-use crate::app::Shared;
 use crate::call::Call;
 use crate::problem::{Kind, Problem};
+use crate::shared::Shared;
 use crate::stream;
 
 /// Time between two events.
@@ -86,7 +86,7 @@ async fn sample(shared: Arc<Shared>, router: String, sender: Sender<Arc<str>>) {
 pub(crate) async fn begin(call: &Call) -> Result<Response, Problem> {
     let router = call.part("router").to_owned();
     if !call.shared.routers.list().iter().any(|found| found.name == router) {
-        return Err(crate::call::absent("router", &router, "see /api/v1/routers"));
+        return Err(crate::words::absent("router", &router, "see /api/v1/routers"));
     }
     let mut receiver = call.shared.live.join(&call.shared, &router)?;
     let (mut sender, body) = stream::channel();

@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::route::{Method, Route, all};
+use crate::resources::all;
+use crate::route::{Method, Route};
 
 /// The description of the API (OpenAPI 3.1). The same routes give the same document.
 pub fn document() -> Value {

@@ -3,39 +3,10 @@
 
 use serde_json::Value;
 
+pub use crate::access::Role;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::problem::Problem;
-
-/// What a client may do. Each role may do what the one before may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// Looks at counters, tables and configurations.
-    Viewer,
-    /// Sees packets, writes handlers of elements, ends sessions.
-    Operator,
-    /// Changes configurations, stops routers, runs tests.
-    Admin,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Role; 3] = [Role::Viewer, Role::Operator, Role::Admin];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Viewer => "viewer",
-            Role::Operator => "operator",
-            Role::Admin => "admin",
-        }
-    }
-
-    /// The role of this name.
-    pub fn parse(name: &str) -> Option<Role> {
-        Role::ALL.into_iter().find(|role| role.name() == name)
-    }
-}
 
 /// A method of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,9 +109,4 @@ impl Route {
     pub fn changes(&self) -> bool {
         self.method != Method::Get
     }
-}
-
-/// All routes.
-pub fn all() -> impl Iterator<Item = &'static Route> {
-    crate::resources::ALL.iter().flat_map(|routes| routes.iter())
 }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use client::{Client, Which, lost};
 use stats::{Segment, State};
 
-use crate::call::absent;
 use crate::problem::{Kind, Problem};
 use crate::routers::{Found, Published, Routers};
+use crate::words::absent;
 
 /// How long what was found counts.
 const FRESH: Duration = Duration::from_secs(1);

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::access::{Access, BadLine};
-use crate::app::{App, Parts, Shared};
+use crate::app::App;
 use crate::audit::Audit;
 use crate::route::Role;
 use crate::running::Running;
 use crate::serve::{self, Place, Service, Socket};
+use crate::shared::{Parts, Shared};
 use crate::tls;
 
 /// What the user wants.

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+use std::sync::Mutex;
+
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
 use super::*;
-use crate::access::new_token;
+use crate::access::{Access, new_token};
+use crate::audit::Audit;
 use crate::fake::Fake;
+use crate::limits::Rates;
 use crate::route::Role;
 use crate::schema::tests::misfits;
+use crate::shared::Parts;
 
 /// A service over routers that are not there, and what its audit log has.
 struct Rig {
@@ -96,7 +101,7 @@ fn path_of(route: &Route) -> String {
 #[test]
 fn answers_are_as_described() {
     let rig = Rig::new();
-    for route in route::all() {
+    for route in resources::all() {
         let is_read = route.method == Method::Get && matches!(route.run, Run::Blocking(_));
         if !is_read
             || route.path == "/metrics"
@@ -191,7 +196,7 @@ fn long_work_is_a_job() {
         let job = rig.get(&format!("/api/v1/jobs/{id}"));
         assert!(
             misfits(
-                &(crate::route::all().find(|r| r.path == "/api/v1/jobs/{job}").unwrap().answer.1)(),
+                &(resources::all().find(|r| r.path == "/api/v1/jobs/{job}").unwrap().answer.1)(),
                 &job,
                 "job"
             )
@@ -241,7 +246,7 @@ fn long_work_is_a_job() {
 #[test]
 fn roles_are_those_of_the_table() {
     let rig = Rig::new();
-    for route in route::all() {
+    for route in resources::all() {
         for (role, token) in &rig.tokens {
             rig.forget_clients();
             let mut asked =
@@ -262,7 +267,7 @@ fn roles_are_those_of_the_table() {
                 assert_eq!(problem["type"], "urn:junctor:problem:forbidden");
             }
         }
-        // Nobody gets anything without a token, whatever the path.
+        // Nobody gets anything without a token at any path.
         rig.forget_clients();
         let asked = request(&route.method.name().to_uppercase(), &path_of(route), &Value::Null);
         let (status, headers, _) = rig.send(&Peer { address: "192.0.2.1".into(), ..Peer::default() }, asked);
@@ -409,7 +414,7 @@ proptest! {
         body in prop::collection::vec(any::<u8>(), 0..60),
     ) {
         thread_local!(static RIG: Rig = Rig::new());
-        let routes: Vec<&Route> = route::all().collect();
+        let routes: Vec<&Route> = resources::all().collect();
         let path = path_of(routes[route % routes.len()]).replacen("r1", &part, usize::from(part.len() % 2 == 0));
         // Streams do not end, and jobs would start processes.
         prop_assume!(!path.ends_with("/live") && verb != "POST");

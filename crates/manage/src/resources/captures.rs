@@ -4,11 +4,12 @@
 use serde_json::Value;
 
 use crate::answer::Answer;
-use crate::call::{Call, word};
+use crate::call::Call;
 use crate::jobs::LONGEST;
 use crate::problem::Problem;
 use crate::route::{Method, Role, Route};
 use crate::schema::object;
+use crate::words::word;
 
 pub(super) const ROUTES: &[Route] = &[Route::get(
     "/api/v1/routers/{router}/captures",

@@ -111,7 +111,7 @@ fn check(call: &Call) -> Result<Answer, Problem> {
     let diagnostics = serde_json::from_str::<Value>(&output).ok().filter(Value::is_array);
     let diagnostics = diagnostics.or_else(|| output.trim().is_empty().then(|| json!([])));
     let Some(diagnostics) = diagnostics else {
-        let said = crate::call::shown(&words);
+        let said = crate::words::shown(&words);
         return Err(Problem::new(Kind::Internal, format!("the compiler's answer is not understood: {said}")));
     };
     Ok(json!({ "sound": status == Some(0), "diagnostics": diagnostics }).into())

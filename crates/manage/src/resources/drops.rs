@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use views::drops;
 
 use crate::answer::Answer;
-use crate::call::{Call, absent};
+use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::Route;
 use crate::schema::{list, object, with};
+use crate::words::absent;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get(

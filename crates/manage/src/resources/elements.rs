@@ -4,10 +4,11 @@
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::call::{Call, absent};
+use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::Route;
 use crate::schema::{list, object, with};
+use crate::words::absent;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/api/v1/routers/{router}/elements", "Elements with their rates and costs.", all_schema, all)

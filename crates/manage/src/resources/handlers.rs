@@ -6,10 +6,11 @@ use client::{Done, Want};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::call::{Call, word};
+use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::{Method, Role, Route};
 use crate::schema::{list, object, with};
+use crate::words::word;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get(

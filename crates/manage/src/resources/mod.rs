@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The resources, one file each. Each has its routes; [`ALL`] has all of them.
+//! The resources, one file each. Each has its routes; [`all`] has all of them.
 
 use crate::route::Route;
 
@@ -25,7 +25,7 @@ mod traces;
 mod trials;
 
 /// All routes, by resource.
-pub const ALL: &[&[Route]] = &[
+const ALL: &[&[Route]] = &[
     routers::ROUTES,
     elements::ROUTES,
     handlers::ROUTES,
@@ -47,3 +47,8 @@ pub const ALL: &[&[Route]] = &[
     metrics::ROUTES,
     openapi::ROUTES,
 ];
+
+/// All routes.
+pub fn all() -> impl Iterator<Item = &'static Route> {
+    ALL.iter().flat_map(|routes| routes.iter())
+}

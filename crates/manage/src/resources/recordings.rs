@@ -5,10 +5,11 @@ use serde_json::Value;
 
 use super::captures::time;
 use crate::answer::Answer;
-use crate::call::{Call, word};
+use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::{Method, Role, Route};
 use crate::schema::object;
+use crate::words::word;
 
 pub(super) const ROUTES: &[Route] = &[Route::get(
     "/api/v1/routers/{router}/recordings",

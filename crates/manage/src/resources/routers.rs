@@ -4,11 +4,12 @@
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::call::{Call, absent};
+use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::Route;
 use crate::routers::Found;
 use crate::schema::{list, object, with};
+use crate::words::absent;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/api/v1/routers", "The routers that run on this machine.", all_schema, all),

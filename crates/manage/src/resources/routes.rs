@@ -6,10 +6,11 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::call::{Call, shown};
+use crate::call::Call;
 use crate::problem::{Kind, Problem};
 use crate::route::Route;
 use crate::schema::{anything, list, object, with};
+use crate::words::shown;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/api/v1/routes", "Routes that the control plane has learnt.", schema, read).with_query(&[

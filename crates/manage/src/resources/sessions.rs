@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use views::sessions::{self as view, Holder, Session};
 
 use crate::answer::Answer;
-use crate::call::{Call, shown};
+use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::{Method, Role, Route};
 use crate::schema::{anything, list, object, with};
+use crate::words::shown;
 
 /// Parts of the router's table that one request reads at most.
 const PARTS: usize = 64;
@@ -126,7 +127,7 @@ fn end(call: &Call) -> Result<Answer, Problem> {
         protocol: call.text("protocol")?.map(str::to_owned),
         state: None,
     };
-    let element = call.text("element")?.map(|text| crate::call::word(text, "body: element")).transpose()?;
+    let element = call.text("element")?.map(|text| crate::words::word(text, "body: element")).transpose()?;
     let mut client = call.client()?;
     let holder = Holder::find(&mut client, element)?;
     let (mut found, mut more) = (Vec::new(), false);

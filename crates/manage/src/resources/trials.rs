@@ -59,7 +59,7 @@ fn begin(call: &Call) -> Result<Answer, Problem> {
         let fix = format!("use one of {}", PROCEDURES.join(", "));
         return Err(Problem::invalid("body: procedure", "there is no such procedure here", fix));
     }
-    let device = crate::call::word(call.text("device")?.unwrap_or_default(), "body: device")?;
+    let device = crate::words::word(call.text("device")?.unwrap_or_default(), "body: device")?;
     if !DEVICES.iter().any(|known| device.starts_with(known)) {
         let fix = format!("use one that begins with {}", DEVICES.join(", "));
         return Err(Problem::invalid("body: device", "there is no such device here", fix));
@@ -70,7 +70,7 @@ fn begin(call: &Call) -> Result<Answer, Problem> {
             let fix = format!("use some of {}", OPTIONS.join(", "));
             return Err(Problem::invalid(
                 "body: options",
-                format!("'{}' cannot be given here", crate::call::shown(&option)),
+                format!("'{}' cannot be given here", crate::words::shown(&option)),
                 fix,
             ));
         }

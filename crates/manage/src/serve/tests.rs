@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hostile clients: what they send and do not take costs bounded memory, and others are still served.
+//! Adversarial clients: what they send and do not take costs bounded memory, and others are still served.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
 use super::*;
 use crate::access::Access;
-use crate::app::{Parts, Shared};
 use crate::audit::Audit;
 use crate::fake::Fake;
 use crate::limits::CONNECTIONS_EACH;
 use crate::route::Role;
+use crate::shared::{Parts, Shared};
 
 /// A service at a Unix socket, on a thread of its own.
 struct Rig {
@@ -95,7 +95,7 @@ fn headers_are_bounded() {
     );
     assert!(
         rig.first_line(
-            b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"GET /x HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
         .starts_with("HTTP/1.1 4")
     );
