@@ -11,13 +11,13 @@ use crate::exit;
 
 /// Reports a failure of the thing asked for.
 pub(crate) fn fail(what: impl std::fmt::Display) -> u8 {
-    errln!("junctor: {what}");
+    failln!("junctor: {what}");
     exit::FAILURE
 }
 
 /// Reports that what was asked for cannot be done that way.
 pub(crate) fn usage(what: impl std::fmt::Display) -> u8 {
-    errln!("junctor: {what}");
+    failln!("junctor: {what}");
     exit::USAGE
 }
 

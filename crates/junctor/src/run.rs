@@ -237,7 +237,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
 
 /// Says why the options or the configuration cannot be run; returns the exit status, for which Click knows one only.
 fn unusable(form: Form, why: impl std::fmt::Display) -> u8 {
-    errln!("junctor: {why}");
+    failln!("junctor: {why}");
     status_of_unusable(form)
 }
 

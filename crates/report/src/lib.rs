@@ -11,6 +11,7 @@
 
 pub mod busy;
 pub mod files;
+mod journal;
 pub mod markdown;
 pub mod measure;
 pub mod page;

@@ -6,11 +6,22 @@ use std::fmt::Arguments;
 use std::io::{self, Write as _};
 
 use crate::busy;
+use crate::journal::{self, Priority};
 
-/// Says a part of a line on standard error.
+/// Says a part of a line on standard error. The journal of systemd gets the priority that the words show.
 pub fn error(words: Arguments<'_>) {
     busy::make_room();
-    let _ = std::io::stderr().write_fmt(words);
+    if !journal::write(words, Priority::Notice) {
+        let _ = std::io::stderr().write_fmt(words);
+    }
+}
+
+/// The same for what ends a command: an error in systemd's journal.
+pub fn failure(words: Arguments<'_>) {
+    busy::make_room();
+    if !journal::write(words, Priority::Error) {
+        let _ = std::io::stderr().write_fmt(words);
+    }
 }
 
 /// Says a part of a line on standard output.
@@ -50,6 +61,12 @@ macro_rules! err {
 #[macro_export]
 macro_rules! errln {
     ($($words:tt)*) => { $crate::say::error(format_args!("{}\n", format_args!($($words)*))) };
+}
+
+/// The same for what ends a command: an error in systemd's journal.
+#[macro_export]
+macro_rules! failln {
+    ($($words:tt)*) => { $crate::say::failure(format_args!("{}\n", format_args!($($words)*))) };
 }
 
 /// `print!` that goes on when nobody listens any more.
