@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Development chores: `cargo xtask tidy`, `cargo xtask book PROGRAM`, `cargo xtask conformance`, `cargo xtask structure`, `cargo xtask prose`,
 //! `cargo xtask new-element KIND Name`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`,
-//! `cargo xtask miri [FILTER]`, `cargo xtask models [FILTER]`,
+//! `cargo xtask audit`, `cargo xtask sbom`, `cargo xtask miri [FILTER]`, `cargo xtask models [FILTER]`,
 //! `cargo xtask instructions [DIRECTORY]`.
 
+mod audit;
 mod book;
 mod capabilities;
 mod conformance;
 mod instructions;
+mod metadata;
 mod new_element;
+#[cfg(test)]
+mod packaging;
 mod prose;
+mod sbom;
 mod structure;
 mod tidy;
 
@@ -21,6 +26,8 @@ fn main() -> ExitCode {
     let root = root();
     match args.next().as_deref() {
         Some("tidy") => tidy::main(&root),
+        Some("audit") => audit::main(&root),
+        Some("sbom") => sbom::main(&root),
         Some("book") => book::main(&root, &args.next().unwrap_or_else(|| "junctor".into())),
         Some("conformance") => conformance::main(&root),
         Some("new-element") => new_element::main(&root, args.next(), args.next()),
@@ -41,7 +48,7 @@ fn main() -> ExitCode {
         Some("models") => models(&root, args.next().as_deref()),
         _ => {
             eprintln!(
-                "usage: cargo xtask tidy | book PROGRAM | conformance | structure | prose | new-element KIND Name | elements | fuzz-smoke [SECONDS] | miri [FILTER] | models [FILTER] | instructions [DIRECTORY]"
+                "usage: cargo xtask tidy | audit | sbom | book PROGRAM | conformance | structure | prose | new-element KIND Name | elements | fuzz-smoke [SECONDS] | miri [FILTER] | models [FILTER] | instructions [DIRECTORY]"
             );
             ExitCode::from(2)
         }
