@@ -83,7 +83,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("xfrm-preload", &[]),
     ("feed", &["wire"]),
     ("alg", &["wire"]),
-    ("firewall", &["alg", "lang", "rulefile", "statesync", "tables", "wire"]),
+    ("firewall", &["alg", "lang", "rulefile", "statesync", "sync", "tables", "wire"]),
     ("nat", &["alg", "lang", "rulefile", "statesync", "sync", "tables", "wire"]),
     ("ipfix", &[]),
     (
@@ -153,9 +153,9 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
-            "balance", "client", "conf", "control", "elements", "engine", "feed", "harness", "icc",
-            "testbed", "lang", "nat", "packet", "planes", "ports", "profile", "report", "sync", "tables",
-            "tester", "wire",
+            "balance", "client", "conf", "control", "elements", "engine", "feed", "firewall", "harness",
+            "icc", "testbed", "lang", "nat", "packet", "planes", "ports", "profile", "report", "sync",
+            "tables", "tester", "wire",
         ],
     ),
     (

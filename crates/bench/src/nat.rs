@@ -9,7 +9,8 @@
 //! 4. *Expiry.* All sessions but a tenth expire at once, while packets of that tenth go on.
 //! 5. *Set-up again*, in a table that has its memory already.
 //!
-//! With [`Of::Balance`], a load balancer with 100 servers takes the place of the translator: hosts inside are clients of its service.
+//! With [`Of::Firewall`], a firewall takes the place of the translator: hosts inside may connect to those outside. With [`Of::Balance`], a load balancer with 100 servers does: hosts inside are
+//! clients of its service.
 //!
 //! [`table`] calls the translator itself, [`together`] by several workers at once. [`chain`] adds the elements around it. [`peer`] compares a whole gateway with nftables.
 //! [`flood`] is about one host that opens flows without end.
@@ -22,6 +23,7 @@ mod subject;
 mod table;
 mod together;
 
+use report::measure::Measured;
 use serde_json::json;
 
 use crate::{Failure, Findings};
@@ -45,6 +47,8 @@ pub enum Of {
     /// Those of a translator.
     #[default]
     Nat44,
+    /// Those of a firewall: its connections.
+    Firewall,
     /// Those of a load balancer with address translation.
     Balance,
 }
@@ -117,20 +121,32 @@ impl Settings {
 /// A setting is wrong, or a packet is not translated as it should be.
 pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     let shapes = args.shapes()?;
-    if args.of == Of::Balance {
-        let results = table::measure::<subject::Shared>(args, &shapes)?;
-        return Ok(Findings { conditions: conditions(args), results });
-    }
-    let mut results = table::measure::<subject::Translator>(args, &shapes)?;
-    for shape in shapes.iter().filter(|shape| chain::suits(shape)) {
-        results.push(chain::measure(args, shape)?);
-    }
-    if args.cores.len() > 1 {
-        for shape in &shapes {
-            results.extend(together::measure(args, shape)?);
+    let results = match args.of {
+        Of::Balance => table::measure::<subject::Shared>(args, &shapes)?,
+        Of::Firewall => {
+            let mut results = table::measure::<subject::Gate>(args, &shapes)?;
+            results.extend(together::<subject::Gate>(args, &shapes)?);
+            results
         }
-    }
+        Of::Nat44 => {
+            let mut results = table::measure::<subject::Translator>(args, &shapes)?;
+            for shape in shapes.iter().filter(|shape| chain::suits(shape)) {
+                results.push(chain::measure(args, shape)?);
+            }
+            results.extend(together::<subject::Translator>(args, &shapes)?);
+            results
+        }
+    };
     Ok(Findings { conditions: conditions(args), results })
+}
+
+/// Measures several workers, if there are cores for them.
+fn together<S: subject::Together>(args: &Settings, shapes: &[Shape]) -> Result<Vec<Measured>, Failure> {
+    let mut results = Vec::new();
+    for shape in shapes.iter().filter(|_| args.cores.len() > 1) {
+        results.extend(together::measure::<S>(args, shape)?);
+    }
+    Ok(results)
 }
 
 fn conditions(args: &Settings) -> serde_json::Value {
@@ -188,22 +204,33 @@ mod tests {
             errln!("skipped: two cores are needed");
             return;
         }
-        let found =
-            measure(&Settings { cores: cores[..2].to_vec(), runs: 1, ..settings() }).expect("figures");
-        for name in ["mpps_1", "scaling_2.apart", "scaling_2.across", "setup_scaling_2"] {
-            let name = format!("nat.{name}.504");
-            assert!(found.results.iter().any(|one| one.name == name && one.median() > 0.0), "{name}");
+        for (of, prefix, protocol) in [
+            (Of::Nat44, "nat", Protocol::Udp),
+            (Of::Firewall, "nat.firewall", Protocol::Tcp),
+            (Of::Firewall, "nat.firewall", Protocol::Udp),
+        ] {
+            let args = Settings { of, protocol, cores: cores[..2].to_vec(), runs: 1, ..settings() };
+            let found = measure(&args).unwrap_or_else(|why| panic!("{of:?} {protocol:?}: {why}"));
+            for name in ["mpps_1", "scaling_2.apart", "scaling_2.across", "setup_scaling_2"] {
+                let name = format!("{prefix}.{name}.504");
+                assert!(found.results.iter().any(|one| one.name == name && one.median() > 0.0), "{name}");
+            }
         }
     }
 
     #[test]
-    fn a_load_balancer_is_measured() {
-        for (protocol, burst) in [(Protocol::Udp, 32), (Protocol::Tcp, 1)] {
-            let args = Settings { of: Of::Balance, hosts: vec![24, 8], protocol, burst, ..settings() };
-            let found = measure(&args).unwrap_or_else(|why| panic!("{protocol:?}: {why}"));
+    fn firewalls_and_load_balancers_are_measured() {
+        for (of, prefix, protocol, burst) in [
+            (Of::Balance, "nat.balance", Protocol::Udp, 32),
+            (Of::Balance, "nat.balance", Protocol::Tcp, 1),
+            (Of::Firewall, "nat.firewall", Protocol::Udp, 32),
+            (Of::Firewall, "nat.firewall", Protocol::Tcp, 1),
+        ] {
+            let args = Settings { of, hosts: vec![24, 8], protocol, burst, ..settings() };
+            let found = measure(&args).unwrap_or_else(|why| panic!("{of:?} {protocol:?}: {why}"));
             let names: Vec<&str> = found.results.iter().map(|one| &*one.name).collect();
             for name in ["setup_per_s.504", "setup_per_s.1512", "ns_per_packet.504", "expiry.batch_us.1512"] {
-                assert!(names.contains(&&*format!("nat.balance.{name}")), "{protocol:?}: {names:?}");
+                assert!(names.contains(&&*format!("{prefix}.{name}")), "{of:?} {protocol:?}: {names:?}");
             }
         }
     }

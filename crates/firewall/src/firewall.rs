@@ -4,12 +4,15 @@
 mod book;
 mod explain;
 mod fragments;
+mod hits;
+mod listing;
 mod mirror;
 mod moves;
 mod proxied;
 mod rates;
 mod related;
 mod room;
+mod shared;
 mod sides;
 mod watch;
 mod zones;
@@ -17,10 +20,10 @@ mod zones;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, Index};
+use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, Hit, Index};
 use wire::MacAddr;
 
-use crate::policy::{Action, Answer, Facts, ICMP, ICMP6, SELF};
+use crate::policy::{Action, Answer, Facts, SELF};
 use crate::proxy::cookie::Cookies;
 use crate::ruleset::Ruleset;
 use crate::seen::{Part, Quoted, Seen, Unjudged};
@@ -29,6 +32,8 @@ use crate::track::{Fault, State, Tcp, Use, timeout};
 use book::Book;
 pub use book::Counts;
 use fragments::Fragments;
+pub use hits::Hits;
+pub use listing::Connection;
 use mirror::Told;
 pub use moves::Moves;
 use proxied::{Flood, Proxy};
@@ -36,13 +41,12 @@ pub use proxied::{ProxyCounts, Steps, Translation};
 use rates::Rates;
 use related::Related;
 pub use related::{AnnouncedCounts, Parent, Service};
+pub use shared::PutOff;
 use sides::{Addresses, Room, Side};
 use zones::Zones;
 
 /// Connections that are looked at for each packet to find those whose time is over.
 const REAPED: usize = 4;
-/// The place of the first IPv6 connection, for [`Firewall::some`].
-const SIX_FROM: usize = 1 << 32;
 
 /// What happens to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,34 +111,43 @@ impl Decision {
         }
     }
 
+    /// Of a packet of a connection that this rule has accepted.
+    #[inline]
+    fn known(rule: Option<u32>, is_proxied: bool) -> Decision {
+        let verdict = Verdict::Pass;
+        Decision { verdict, rule, is_known: true, is_related: false, is_proxied, logs: false }
+    }
+
     /// Of a packet that comes from no zone.
     pub fn stray() -> Decision {
         Decision::dropped(Cause::Rule)
     }
 }
 
-/// What is known of a connection.
-#[derive(Clone, Copy, Debug)]
+/// What is known of a connection. Packets of connections share it, so it changes by an exclusive reference alone, but for the numbers of TCP. What each
+/// packet needs stands first: of a record with an IPv4 key it is the second cache line.
+#[derive(Clone, Debug)]
+#[repr(C)]
 struct Entry {
-    track: Track,
-    /// The slot of the rule that accepted it.
-    slot: u32,
-    /// Lasting numbers of zones.
-    zones: [u16; 2],
-    /// Whether its source's connections are counted for the rule.
-    counts_source: bool,
-    /// What announced it.
-    parent: Option<Parent>,
     /// If the firewall has answered its client.
     proxy: Option<Proxy>,
+    /// The slot of the rule that accepted it.
+    slot: u32,
+    track: Track,
+    /// Lasting numbers of zones.
+    zones: [u16; 2],
+    /// What announced it.
+    parent: Option<Parent>,
+    began_s: u32,
+    /// Whether its source's connections are counted for the rule.
+    counts_source: bool,
     /// A peer knows it (see `firewall/mirror.rs`).
     is_told: bool,
     /// The peer is putting all its connections, and has not put this one.
     is_marked: bool,
-    packets: [u32; 2],
-    bytes: [u64; 2],
-    began_s: u32,
 }
+
+const _: () = assert!(size_of::<Option<Entry>>() <= 104);
 
 impl Entry {
     /// Whether both sides have agreed on it, and still do.
@@ -147,7 +160,7 @@ fn is_settled(state: State) -> bool {
     matches!(state, State::Open | State::HalfClosed)
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Track {
     Tcp(Tcp),
     Other(State),
@@ -160,35 +173,6 @@ impl Track {
             Track::Other(state) => *state,
         }
     }
-}
-
-/// A connection, for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connection {
-    /// The source of its first packet.
-    pub source: IpAddr,
-    /// The destination of its first packet.
-    pub destination: IpAddr,
-    /// Its protocol.
-    pub protocol: u8,
-    /// Source and destination port of its first packet; identifier and type of ICMP queries.
-    pub ports: [u16; 2],
-    /// The zones that its first packet went between.
-    pub zones: [u8; 2],
-    /// Where it is.
-    pub state: State,
-    /// The rule that accepted it.
-    pub rule: Option<u32>,
-    /// The connection that announced it.
-    pub parent: Option<Parent>,
-    /// Packets there and back.
-    pub packets: [u32; 2],
-    /// Bytes there and back.
-    pub bytes: [u64; 2],
-    /// When it began, in nanoseconds.
-    pub began_ns: u64,
-    /// When it ends if nothing comes.
-    pub expires_ns: u64,
 }
 
 /// A packet and where it comes from and goes to.
@@ -330,8 +314,8 @@ impl Firewall {
         for one in ahead {
             match &one.key {
                 Prepared::None => {}
-                Prepared::Four(key) => drop(self.four.table.approach(key)),
-                Prepared::Six(key) => drop(self.six.table.approach(key)),
+                Prepared::Four(key) => self.four.approach(key),
+                Prepared::Six(key) => self.six.approach(key),
             }
         }
     }
@@ -415,22 +399,6 @@ impl Firewall {
         self.six.reap(now_ns, most, &mut self.book);
     }
 
-    /// All connections, in no order.
-    pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
-        let four = self.four.table.iter().map(|(_, flow)| self.connection(&flow));
-        four.chain(self.six.table.iter().map(|(_, flow)| self.connection(&flow)))
-    }
-
-    /// Passes some connections to `take`, from a place on that an earlier call has returned; 0 is the first. Returns where to go on.
-    pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Connection)) -> Option<usize> {
-        if from < SIX_FROM {
-            let next = self.four.table.some(from, most, |_, flow| take(self.connection(&flow)));
-            return Some(next.unwrap_or(SIX_FROM));
-        }
-        let next = self.six.table.some(from - SIX_FROM, most, |_, flow| take(self.connection(&flow)));
-        next.map(|next| next + SIX_FROM)
-    }
-
     /// Ends a connection, if it is still there.
     pub fn end(&mut self, connection: &Connection) {
         let Connection { source, destination, protocol, ports, .. } = *connection;
@@ -464,44 +432,6 @@ impl Firewall {
         self.book.told.iter_mut().for_each(Told::lose);
         self.begin_resize(moves.indexes);
         old
-    }
-
-    fn connection<K: Addresses>(&self, flow: &Flow<&Entry, K>) -> Connection {
-        let (source, destination, protocol, ports) = flow.forward.parts();
-        let entry = flow.value;
-        Connection {
-            source,
-            destination,
-            protocol,
-            ports,
-            zones: entry.zones.map(|zone| self.zones.present(zone)),
-            state: entry.track.state(),
-            rule: self.book.rule(entry.slot),
-            parent: entry.parent,
-            packets: entry.packets,
-            bytes: entry.bytes,
-            began_ns: u64::from(entry.began_s) * 1_000_000_000,
-            expires_ns: flow.expires_ns,
-        }
-    }
-}
-
-impl Connection {
-    /// What rules saw of its first packet, or of that of the connection that announced it.
-    pub fn facts(&self) -> Facts {
-        let is_icmp = [ICMP, ICMP6].contains(&self.protocol);
-        let has_ports = wire::Protocol(self.protocol).has_ports();
-        let facts = Facts {
-            from: self.zones[0],
-            to: self.zones[1],
-            source: self.source,
-            destination: self.destination,
-            protocol: self.protocol,
-            ports: has_ports.then_some(self.ports),
-            icmp: is_icmp.then_some([self.ports[1] as u8, 0]),
-            mac: None,
-        };
-        self.parent.map_or(facts, |parent| parent.facts(facts))
     }
 }
 
@@ -542,8 +472,9 @@ impl Bench<'_> {
         seen: &Seen,
         key: &tables::flow::Prepared<K>,
     ) -> Decision {
-        if let Some(hit) = side.table.lookup_prepared(key) {
-            match self.known(&mut side.table, hit.id, hit.direction, seen) {
+        // Another index may have come since the key was prepared.
+        if let Some(hit) = side.table.lookup(&key.key()) {
+            match self.known(side, hit.id, hit.direction, seen) {
                 Ok(decision) => return decision,
                 // Its addresses and ports are used again.
                 Err(Fault::Anew) if self.rehearses => {}
@@ -558,78 +489,71 @@ impl Bench<'_> {
     /// A packet of a connection.
     fn known<K: Addresses>(
         &mut self,
-        table: &mut FlowTable<Entry, K>,
+        side: &mut Side<K>,
         id: FlowId,
         direction: Direction,
         seen: &Seen,
     ) -> Result<Decision, Fault> {
-        let side = usize::from(direction == Direction::Reply);
-        let expires_ns = table.flow(id).map_or(u64::MAX, |flow| flow.expires_ns);
-        if expires_ns <= self.now_ns {
+        let way = usize::from(direction == Direction::Reply);
+        let Some(flow) = side.table.flow(id) else { return Err(Fault::Flags) };
+        if flow.expires_ns <= self.now_ns {
             // Its time is over, and nobody has looked yet.
             return Err(Fault::Anew);
         }
-        if table.get(id).is_some_and(|entry| entry.proxy.is_some()) {
-            return self.known_proxied(table, id, direction, seen);
+        if flow.value.proxy.is_some() {
+            return self.known_proxied(side, id, direction, seen);
         }
-        let mut copy = table.get(id).copied().filter(|_| self.rehearses);
-        let Some(entry) = copy.as_mut().or_else(|| table.get_mut(id)) else { return Err(Fault::Flags) };
+        let mut copy = self.rehearses.then(|| flow.value.clone());
+        let Some(entry) = copy.as_mut().or_else(|| side.table.get_mut(id)) else { return Err(Fault::Flags) };
         let (mut renews, before) = (true, entry.track.state());
         match (&mut entry.track, &seen.part) {
-            (Track::Tcp(tcp), Part::Tcp(segment)) => renews = tcp.take(side, segment)? == Use::Counts,
+            (Track::Tcp(tcp), Part::Tcp(segment)) => renews = tcp.take(way, segment)? == Use::Counts,
             // Two hosts that ask each other with the same identifier.
-            (_, Part::Query(..)) if side == 1 => return Err(Fault::Flags),
-            (_, Part::Answer(..)) if side == 0 => return Err(Fault::Flags),
-            (Track::Other(state), _) if side == 1 => *state = State::Open,
+            (_, Part::Query(..)) if way == 1 => return Err(Fault::Flags),
+            (_, Part::Answer(..)) if way == 0 => return Err(Fault::Flags),
+            (Track::Other(state), _) if way == 1 => *state = State::Open,
             _ => {}
         }
         let rule = self.book.rule(entry.slot);
-        self.settle(table, id, side, seen, renews, before);
-        Ok(Decision {
-            verdict: Verdict::Pass,
-            rule,
-            is_known: true,
-            is_related: false,
-            is_proxied: false,
-            logs: false,
-        })
+        self.settle(side, id, way, seen, renews, before);
+        Ok(Decision::known(rule, false))
     }
 
     /// Counts a packet of a connection, whose state was `before` and is what it is after it.
     fn settle<K: Addresses>(
         &mut self,
-        table: &mut FlowTable<Entry, K>,
+        side: &mut Side<K>,
         id: FlowId,
-        side: usize,
+        way: usize,
         seen: &Seen,
         renews: bool,
         before: State,
     ) {
-        let Some(entry) = table.get_mut(id).filter(|_| !self.rehearses) else { return };
-        entry.packets[side] = entry.packets[side].saturating_add(1);
-        entry.bytes[side] += u64::from(seen.length);
+        let Some(entry) = side.table.get_mut(id).filter(|_| !self.rehearses) else { return };
         let state = entry.track.state();
         let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, state);
         if entry.counts_source && matches!(state, State::Closed | State::Reset) {
             // It is no connection of its source any more.
             entry.counts_source = false;
-            let source = if side == 0 { seen.facts.source } else { seen.facts.destination };
+            let source = if way == 0 { seen.facts.source } else { seen.facts.destination };
             self.book.left(entry.slot, source);
         }
+        side.count(id, way, seen.length);
         if self.book.told.is_some() {
-            mirror::note_change(self.book, table, id, before, renews);
+            mirror::note_change(self.book, &side.table, id, before, renews);
         }
         if renews {
-            table.set_expiry(id, self.now_ns + idle);
+            let expires_ns = side.table.flow(id).map_or(0, |flow| flow.expires_ns);
+            let lives_on = before == state && side.table.extend(id, expires_ns, self.now_ns, idle);
+            if !lives_on {
+                side.table.set_expiry(id, self.now_ns + idle);
+            }
         }
     }
 
     /// An ICMP error passes with the connection of the packet that it is about.
     fn error<K: Addresses>(&mut self, table: &FlowTable<Entry, K>, seen: &Seen, quoted: &Quoted) -> Decision {
-        let key = K::make(quoted.source, quoted.destination, quoted.protocol, quoted.ports);
-        let hit = key.filter(|_| quoted.source == seen.facts.destination).and_then(|key| table.lookup(&key));
-        let flow = hit.and_then(|hit| table.flow(hit.id).map(|flow| (hit, flow)));
-        let Some((hit, flow)) = flow.filter(|(_, flow)| flow.expires_ns > self.now_ns) else {
+        let Some((hit, flow)) = quoted_flow(table, seen, quoted, self.now_ns) else {
             return self.alone(seen);
         };
         let entry = flow.value;
@@ -642,8 +566,7 @@ impl Bench<'_> {
                 return Decision::dropped(Cause::Window);
             }
         }
-        let rule = self.book.rule(entry.slot);
-        Decision { verdict: Verdict::Pass, rule, is_known: true, is_related: false, is_proxied, logs: false }
+        Decision::known(self.book.rule(entry.slot), is_proxied)
     }
 
     /// A packet that neither belongs to a connection nor begins one.
@@ -743,7 +666,7 @@ impl Bench<'_> {
             return decision;
         }
         (begun.rule, begun.slot) = (rule, self.book.slot(rule));
-        if !self.begin(side, other, key, seen, &begun) {
+        if !self.begin(side, other, key, seen, begun) {
             return Decision { verdict: Verdict::Drop(Cause::Full), ..decision };
         }
         self.ask_server(syn);
@@ -787,7 +710,7 @@ impl Bench<'_> {
             return decision;
         }
         self.related.begun(&seen.facts);
-        match self.begin(side, other, key, seen, &begun) {
+        match self.begin(side, other, key, seen, begun) {
             true => decision,
             false => Decision { verdict: Verdict::Drop(Cause::Full), ..decision },
         }
@@ -816,7 +739,7 @@ impl Bench<'_> {
         other: &mut dyn Room,
         key: K,
         seen: &Seen,
-        begun: &Begun,
+        begun: Begun,
     ) -> bool {
         let (book, now_ns) = (&mut *self.book, self.now_ns);
         if self.is_over {
@@ -827,10 +750,11 @@ impl Bench<'_> {
             return false;
         }
         self.related.forget_earlier(&seen.facts);
-        let Begun { track, rule, slot, parent, proxy } = *begun;
+        let Begun { track, rule, slot, parent, proxy } = begun;
         let source = seen.facts.source;
         let counts_source =
             rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].counts_sources());
+        let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, track.state());
         let entry = Entry {
             track,
             slot,
@@ -840,18 +764,28 @@ impl Bench<'_> {
             proxy,
             is_told: false,
             is_marked: false,
-            packets: [1, 0],
-            bytes: [u64::from(seen.length), 0],
             began_s: (self.now_ns / 1_000_000_000) as u32,
         };
-        let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, track.state());
         self.book.began(slot, source, counts_source);
-        let is_there = side.table.insert(key, key.back(), entry, self.now_ns + idle).is_ok();
+        let is_there = side.insert(key, entry, self.now_ns + idle, Some(seen.length));
         if !is_there {
             self.book.ended(slot, source, counts_source);
         }
         is_there
     }
+}
+
+/// The connection of the packet that an ICMP error quotes, if its time is not over.
+#[inline]
+fn quoted_flow<'a, K: Addresses>(
+    table: &'a FlowTable<Entry, K>,
+    seen: &Seen,
+    quoted: &Quoted,
+    now_ns: u64,
+) -> Option<(Hit, Flow<&'a Entry, K>)> {
+    let key = K::make(quoted.source, quoted.destination, quoted.protocol, quoted.ports)?;
+    let hit = table.lookup(&key).filter(|_| quoted.source == seen.facts.destination)?;
+    table.flow(hit.id).filter(|flow| flow.expires_ns > now_ns).map(|flow| (hit, flow))
 }
 
 /// A connection that begins.

@@ -24,6 +24,7 @@
 //! 1. [`read`] makes a [`Policy`](policy::Policy) of a text, or says what is wrong in it.
 //! 2. [`Ruleset::new`] makes structures for look-ups of it.
 //! 3. [`Firewall::judge`] decides on packets. Those that begin a connection are for the rules; the others pass with their connection.
+//!    Several workers may have packets of connections at the same time: [`Firewall::decide_shared`].
 //! 4. [`review`] finds rules that decide nothing.
 #![forbid(unsafe_code)]
 
@@ -42,8 +43,8 @@ pub mod track;
 
 pub use compile::Compiled;
 pub use firewall::{
-    Ahead, AnnouncedCounts, Arrival, Cause, Connection, Counts, Decision, Firewall, Moves, Parent,
-    ProxyCounts, Service, Steps, Translation, Verdict,
+    Ahead, AnnouncedCounts, Arrival, Cause, Connection, Counts, Decision, Firewall, Hits, Moves, Parent,
+    ProxyCounts, PutOff, Service, Steps, Translation, Verdict,
 };
 pub use macs::{MacRange, Macs};
 pub use read::{Reading, members, members_of, read, read_file};

@@ -31,13 +31,12 @@ mod shared;
 mod sip;
 mod six;
 mod subscribers;
-mod tally;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Prepared};
+use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Prepared, Tally};
 
 use crate::hosts::{Hosts, is_stand_in};
 use crate::journal::{Event, Lack, Log};
@@ -52,7 +51,6 @@ pub use listing::{Session, Subscriber};
 pub use shared::PutOff;
 pub use sip::Edit;
 use subscribers::Subscribers;
-use tally::Tally;
 
 /// Zone of keys of packets as they are inside.
 const INSIDE: u16 = 0;
@@ -334,7 +332,7 @@ impl Nat {
             self.ahead(ip, zone)
         }));
         for key in ahead.iter().filter_map(|one| one.key.as_ref()) {
-            if let Some(number) = self.sessions.approach(key) {
+            if let Some((number, _)) = self.sessions.approach(key) {
                 self.tally.approach(number, usize::from(!leaving));
             }
         }
@@ -515,7 +513,7 @@ impl Nat {
         if !lives_on && renews {
             self.sessions.set_expiry(id, now_ns.saturating_add(idle));
         }
-        self.tally.count(Nat::number(id), side, view.length);
+        self.tally.count(Nat::number(id), side, view.length.into());
     }
 
     /// A packet that leaves and belongs to no session. None if it may begin one.

@@ -31,12 +31,15 @@ const WORDS: [&str; 6] = ["tcp", "udp", "sctp", "dccp", "icmp", "icmp6"];
 /// The table and the name of a set.
 type Key = (Rc<(String, String)>, Rc<str>);
 
+/// Members of a set: their kind, and their ranges.
+type Members = (&'static str, Vec<(u128, u128)>);
+
 /// A file that is being written.
 pub(crate) struct File {
     zones: Vec<String>,
     /// Sets by the table and the name, or by what the members are, and the members.
     sets: HashMap<Key, String>,
-    lists: HashMap<(&'static str, Vec<(u128, u128)>), String>,
+    lists: HashMap<Members, String>,
     declared: String,
     names: Vec<String>,
     body: String,

@@ -7,6 +7,7 @@
 //! * [`read_mostly::ReadMostly`]: a lock whose readers do not disturb each other.
 //! * [`ring::Ring`]: a bounded queue of handles, moved in bulk, many producers and many consumers.
 //! * [`rcu`]: publishing new versions to readers who never wait, and freeing the old ones.
+//! * [`byte_lock::ByteLock`]: a lock of one byte, for one of many small records.
 //! * [`barrier`]: a pair of memory barriers of which one is free.
 //! * [`heap::LineHeap`]: a heap that gives what workers own whole cache lines.
 //! * [`lines::Lines`]: zeroed cache lines of atomic words, for tables that readers walk while a writer edits.
@@ -27,6 +28,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p junctor-sync --release --target-dir target/loom`.
 
 pub mod barrier;
+pub mod byte_lock;
 pub mod events;
 pub mod heap;
 pub mod lines;

@@ -16,13 +16,13 @@ pub(crate) use {
         sync::{Mutex, MutexGuard},
         thread::yield_now,
     },
-    model::{AtomicPtr, AtomicU64, AtomicUsize},
+    model::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize},
 };
 
 #[cfg(not(loom))]
 pub(crate) use std::{
     hint::spin_loop,
-    sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
+    sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
     sync::{Mutex, MutexGuard},
     thread::yield_now,
 };

@@ -43,15 +43,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::{cmp::Reverse, collections::BinaryHeap, fmt};
-use sync::prefetch::prefetch;
+use sync::prefetch::{prefetch, prefetch_at};
 
 mod key;
 mod resize;
 mod state;
+mod tally;
 
 pub use key::{FlowKey, FlowKey6, Key};
 pub use resize::Index;
 pub use state::State;
+pub use tally::Tally;
 
 /// Names a flow; leads nowhere once the flow is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -120,6 +122,8 @@ pub const NEVER: u64 = u64::MAX;
 /// Tag of an empty place.
 const EMPTY: u8 = 0;
 const BATCH: usize = 32;
+/// By how much more than its idle time [`FlowTable::extend`] renews a flow at most.
+const SLACK_NS: u64 = 1_000_000_000;
 
 #[repr(C, align(64))]
 #[derive(Clone)]
@@ -234,14 +238,18 @@ impl<V, K: Key> FlowTable<V, K> {
         Prepared { words, spot }
     }
 
-    /// Asks for the record that a key most likely leads to, and returns its number.
+    /// Asks for the record that a key most likely leads to. Returns its number, and the direction of the packet.
     #[inline]
-    pub fn approach(&self, prepared: &Prepared<K>) -> Option<u32> {
+    pub fn approach(&self, prepared: &Prepared<K>) -> Option<(u32, Direction)> {
         let bucket = self.buckets.get(prepared.spot.buckets[0] as usize)?;
         let way = first(bucket.matching(prepared.spot.tag));
-        let number = bucket.entries.get(way)? >> 1;
-        prefetch(self.records.get(number as usize)?);
-        Some(number)
+        let entry = *bucket.entries.get(way)?;
+        let record = self.records.get((entry >> 1) as usize)?;
+        prefetch(record);
+        if size_of::<Record<V, K>>() > 64 {
+            prefetch_at(std::ptr::from_ref(record).cast::<u8>().wrapping_add(64));
+        }
+        Some((entry >> 1, direction(entry)))
     }
 
     /// The flow that a key leads to now.
@@ -396,6 +404,24 @@ impl<V, K: Key> FlowTable<V, K> {
             record.expires_ns.store(until_ns, Relaxed);
         }
         true
+    }
+
+    /// Lets the flow live for its idle time from now on, and a second or a 64th of that longer: see [`renew`](Self::renew). `expires_ns` is when it would
+    /// expire now.
+    ///
+    /// Returns whether it does. It does not if it would live longer still: see [`extends`](Self::extends).
+    #[inline]
+    pub fn extend(&self, id: FlowId, expires_ns: u64, now_ns: u64, idle_ns: u64) -> bool {
+        let [least_ns, most_ns] = times(now_ns, idle_ns);
+        Self::extends(expires_ns, now_ns, idle_ns) && self.renew(id, least_ns, most_ns)
+    }
+
+    /// Whether [`extend`](Self::extend) renews a flow. It does not if the flow has had another idle time, or never expires. The clock of the
+    /// worker that renewed it last may be a little later.
+    #[inline]
+    pub fn extends(expires_ns: u64, now_ns: u64, idle_ns: u64) -> bool {
+        let [least_ns, most_ns] = times(now_ns, idle_ns);
+        expires_ns <= most_ns.saturating_add(most_ns - least_ns)
     }
 
     /// No flow expires before this time.
@@ -573,8 +599,7 @@ impl<V, K: Key> FlowTable<V, K> {
         let id = FlowId { record: entry >> 1, generation: record.generation };
         let key = record.words[(entry & 1) as usize];
         let same = K::is_same(key, words) && record.value.is_some();
-        let direction = if entry & 1 == 0 { Direction::Forward } else { Direction::Reply };
-        same.then_some(Hit { id, direction })
+        same.then_some(Hit { id, direction: direction(entry) })
     }
 
     fn index(&mut self, spot: Spot, entry: u32) {
@@ -661,6 +686,19 @@ impl Bucket {
         self.tags = self.tags & !(0xff << (8 * way)) | u64::from(tag) << (8 * way);
         self.entries[way] = entry;
     }
+}
+
+/// When a flow that is renewed now expires: not before, and not after.
+#[inline(always)]
+fn times(now_ns: u64, idle_ns: u64) -> [u64; 2] {
+    let least_ns = now_ns.saturating_add(idle_ns);
+    [least_ns, least_ns.saturating_add((idle_ns / 64).min(SLACK_NS))]
+}
+
+/// The direction of packets whose key an entry is for.
+#[inline(always)]
+fn direction(entry: u32) -> Direction {
+    if entry & 1 == 0 { Direction::Forward } else { Direction::Reply }
 }
 
 /// The place of the first match; [`WAYS`] where there is none.

@@ -150,7 +150,7 @@ impl Shape {
 
     /// Writes a packet of a session from one end to another.
     pub(super) fn write(&self, packet: &mut Bytes, session: usize, [from, to]: Ends, step: Step) {
-        let (tcp, number) = (self.protocol == Protocol::Tcp, (session as u32).to_be_bytes());
+        let tcp = self.protocol == Protocol::Tcp;
         // A frame of TCP ends with padding.
         let length: usize = if tcp { 40 } else { LENGTH };
         *packet = [0; LENGTH];
@@ -165,18 +165,21 @@ impl Shape {
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
         let at = match tcp {
             true => {
-                packet[TCP_NUMBER..TCP_NUMBER + 4].copy_from_slice(&number);
-                let flags = match step {
-                    Step::Begin => 2,
-                    Step::Answer => 18,
-                    Step::Later => 16,
+                // Each side begins with the number of the session.
+                let (first, next) = (session as u32, session as u32 + 1);
+                let (flags, sequence, acknowledgement) = match step {
+                    Step::Begin => (2, first, 0),
+                    Step::Answer => (18, first, next),
+                    Step::Later => (16, next, next),
                 };
+                packet[TCP_NUMBER..TCP_NUMBER + 4].copy_from_slice(&sequence.to_be_bytes());
+                packet[TCP_NUMBER + 4..TCP_NUMBER + 8].copy_from_slice(&acknowledgement.to_be_bytes());
                 packet[32..36].copy_from_slice(&[0x50, flags, 0xff, 0xff]);
                 36
             }
             false => {
                 packet[24..26].copy_from_slice(&((length - 20) as u16).to_be_bytes());
-                packet[NUMBER..NUMBER + 4].copy_from_slice(&number);
+                packet[NUMBER..NUMBER + 4].copy_from_slice(&(session as u32).to_be_bytes());
                 26
             }
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several workers with one translator: how much faster are they than one?
+//! Several workers with one translator or firewall: how much faster are they than one?
 //!
 //! *Apart*, each worker has sessions of its own, and both directions of them, as with a network card that spreads packets by a symmetric hash. *Across*, all
 //! sessions go by all workers, and each worker has one direction, as with a port for each. In *set-up*, each worker begins sessions of its own.
@@ -11,18 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ::nat::Nat;
 use core_affinity::CoreId;
 use report::measure::Measured;
-use sync::read_mostly::Reader;
 
 use super::Settings;
 use super::shape::{Bytes, LENGTH, Shape, Step};
-use super::subject::{Decided, Translator, translate};
-use super::table::{self, PIECE, STEP_NS};
+use super::subject::Together;
+use super::table::{PIECE, STEP_NS, Trial};
 use crate::Error;
-
-type Trial<'a> = table::Trial<'a, Translator>;
 
 /// Pieces of packets of each worker.
 const PIECES: usize = 32;
@@ -43,9 +39,9 @@ type Piece = (Vec<Bytes>, bool);
 ///
 /// # Errors
 /// A packet is not translated as it should be.
-pub(super) fn measure(args: &Settings, shape: &Shape) -> Result<Vec<Measured>, Error> {
+pub(super) fn measure<S: Together>(args: &Settings, shape: &Shape) -> Result<Vec<Measured>, Error> {
     let (workers, sessions) = (args.cores.len(), shape.sessions());
-    let mut trial = Trial::new(args, shape, 0)?;
+    let mut trial = Trial::<S>::new(args, shape, 0)?;
     trial.set_up(PIECE)?;
     trial.ramp_up()?;
     let (mut one, mut both) = (Vec::new(), [Vec::new(), Vec::new()]);
@@ -66,16 +62,17 @@ pub(super) fn measure(args: &Settings, shape: &Shape) -> Result<Vec<Measured>, E
         }
     }
     let [apart, across] = both;
+    let (begun, name) = (set_ups::<S>(args, shape)?, S::NAME);
     Ok(vec![
-        Measured::new(format!("nat.mpps_1.{sessions}"), "Mpps", one),
-        Measured::new(format!("nat.scaling_{workers}.apart.{sessions}"), "times", apart),
-        Measured::new(format!("nat.scaling_{workers}.across.{sessions}"), "times", across),
-        Measured::new(format!("nat.setup_scaling_{workers}.{sessions}"), "times", set_ups(args, shape)?),
+        Measured::new(format!("{name}.mpps_1.{sessions}"), "Mpps", one),
+        Measured::new(format!("{name}.scaling_{workers}.apart.{sessions}"), "times", apart),
+        Measured::new(format!("{name}.scaling_{workers}.across.{sessions}"), "times", across),
+        Measured::new(format!("{name}.setup_scaling_{workers}.{sessions}"), "times", begun),
     ])
 }
 
 /// Packets of a worker: of sessions at random, each piece in one direction.
-fn pieces(trial: &mut Trial<'_>, way: Way, worker: usize, workers: usize) -> Vec<Piece> {
+fn pieces<S: Together>(trial: &mut Trial<'_, S>, way: Way, worker: usize, workers: usize) -> Vec<Piece> {
     let piece = |number: usize| {
         let leaves = match way {
             Way::Apart => number.is_multiple_of(2),
@@ -97,17 +94,22 @@ fn pieces(trial: &mut Trial<'_>, way: Way, worker: usize, workers: usize) -> Vec
 }
 
 /// Packets a second of workers on these cores, each with its own.
-fn rate(trial: &Trial<'_>, args: &Settings, cores: &[usize], work: &[Vec<Piece>]) -> Result<f64, Error> {
+fn rate<S: Together>(
+    trial: &Trial<'_, S>,
+    args: &Settings,
+    cores: &[usize],
+    work: &[Vec<Piece>],
+) -> Result<f64, Error> {
     let (done, gate) = (AtomicBool::new(false), Barrier::new(cores.len() + 1));
     let now_ns = trial.now_ns;
     let counts: Result<Vec<f64>, Error> = thread::scope(|scope| {
         let worker = |(core, work): (&usize, &Vec<Piece>)| {
-            let (core, reader, work) = (*core, trial.subject.reader(), work.clone());
+            let (core, own, work) = (*core, trial.subject.worker(), work.clone());
             let (done, gate, burst) = (&done, &gate, args.burst);
             scope.spawn(move || {
                 core_affinity::set_for_current(CoreId { id: core });
                 gate.wait();
-                run(reader, &work, burst, now_ns, done)
+                run::<S>(own, &work, burst, now_ns, done)
             })
         };
         let workers: Vec<_> = cores.iter().zip(work).map(worker).collect();
@@ -120,20 +122,20 @@ fn rate(trial: &Trial<'_>, args: &Settings, cores: &[usize], work: &[Vec<Piece>]
 }
 
 /// Translates until done; returns packets a second.
-fn run(
-    mut reader: Reader<Nat>,
+fn run<S: Together>(
+    mut own: S::Worker,
     work: &[Piece],
     burst: usize,
     mut now_ns: u64,
     done: &AtomicBool,
 ) -> Result<f64, Error> {
-    let (mut decided, mut count, mut room) = (Decided::default(), 0usize, vec![[0; LENGTH]; PIECE]);
+    let (mut count, mut room) = (0usize, vec![[0; LENGTH]; PIECE]);
     let since = Instant::now();
     for (packets, leaves) in work.iter().cycle() {
         room.copy_from_slice(packets);
         let mut translated = 0;
         for batch in room.chunks_mut(burst) {
-            translated += translate(&mut reader, now_ns, batch, *leaves, &mut decided);
+            translated += S::pass_by(&mut own, now_ns, batch, *leaves);
             now_ns += STEP_NS;
         }
         if translated < packets.len() {
@@ -151,18 +153,18 @@ fn run(
 }
 
 /// How much faster all workers begin all sessions than one does.
-fn set_ups(args: &Settings, shape: &Shape) -> Result<Vec<f64>, Error> {
+fn set_ups<S: Together>(args: &Settings, shape: &Shape) -> Result<Vec<f64>, Error> {
     let mut ratios = Vec::new();
     for seed in 0..args.runs.max(1) as u64 {
-        let one = set_up(args, shape, seed, &args.cores[..1])?;
-        ratios.push(one / set_up(args, shape, seed, &args.cores)?);
+        let one = set_up::<S>(args, shape, seed, &args.cores[..1])?;
+        ratios.push(one / set_up::<S>(args, shape, seed, &args.cores)?);
     }
     Ok(ratios)
 }
 
 /// Seconds in which workers on these cores begin all sessions.
-fn set_up(args: &Settings, shape: &Shape, seed: u64, cores: &[usize]) -> Result<f64, Error> {
-    let mut trial = Trial::new(args, shape, seed)?;
+fn set_up<S: Together>(args: &Settings, shape: &Shape, seed: u64, cores: &[usize]) -> Result<f64, Error> {
+    let mut trial = Trial::<S>::new(args, shape, seed)?;
     let (workers, sessions) = (cores.len(), shape.sessions());
     let mut work: Vec<Vec<Bytes>> = Vec::new();
     for worker in 0..workers {
@@ -179,15 +181,14 @@ fn set_up(args: &Settings, shape: &Shape, seed: u64, cores: &[usize]) -> Result<
     let (gate, now_ns) = (Barrier::new(workers), trial.now_ns);
     let seconds: Result<Vec<f64>, Error> = thread::scope(|scope| {
         let worker = |(core, mut packets): (&usize, Vec<Bytes>)| {
-            let (core, mut reader, gate, burst) = (*core, trial.subject.reader(), &gate, args.burst);
+            let (core, mut own, gate, burst) = (*core, trial.subject.worker(), &gate, args.burst);
             scope.spawn(move || {
                 core_affinity::set_for_current(CoreId { id: core });
-                let mut decided = Decided::default();
                 gate.wait();
                 let since = Instant::now();
                 let begun = packets
                     .chunks_mut(burst)
-                    .map(|batch| translate(&mut reader, now_ns, batch, true, &mut decided))
+                    .map(|batch| S::pass_by(&mut own, now_ns, batch, true))
                     .sum::<usize>();
                 let seconds = since.elapsed().as_secs_f64();
                 match packets.len() - begun {

@@ -54,7 +54,8 @@
 //!
 //! **Metadata read:** network header position, paint; with `mac` link header position. **Set:** of rejected packets the ICMP_PARAMPROB annotation, to the code of the error: see `CODE_ANNO` of ICMPError.
 //!
-//! **Cores:** the connections are in one table, which one worker may use at a time.
+//! **Cores:** the connections are in one table. Packets of known connections that leave their state as it is pass in all workers at the same time, and so do those that rules without
+//! `limit` and `log` drop. New connections, changes of their state, and packets that are read or answered take turns.
 //!
 //! **Drops:** `firewall-rule`, `no-connection`, `out-of-window`, `connection-table-full`, `source-limit`, `unreassembled`, `bad-length` for headers that are wrong. A full
 //! table gives up connections that both sides have not agreed on yet or no more. `rate-exceeded` for resets above 1,000 per second, and for connections above `new-per-source` or `new-per-network`.
@@ -98,18 +99,18 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use element::args::{Args, FromArg, Names};
-use element::clock::{Nanos, SECOND};
+use element::clock::Nanos;
 use element::stats::{self, Stat};
 use element::{
     Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, Provide, Reason,
-    Rehearsal, Rehearsed, Rest, Statistics, When, handlers, swap,
+    Rehearsal, Rehearsed, Rest, SharedState, Sharing, Statistics, When, handlers, swap,
 };
-use firewall::policy::{Answer, SELF, TCP};
-use firewall::{Ahead, Arrival, Cause, Decision, Firewall, Ruleset, Standing, Verdict};
+use firewall::policy::{Answer, TCP};
+use firewall::{Ahead, Cause, Decision, Firewall, PutOff, Ruleset, Standing, Verdict};
 use packet::{Batch, Packet, anno};
 use statesync::Table as _;
-use sync::lock::{AdaptiveLock, How};
-use wire::{EtherType, MacAddr, ethernet};
+use sync::lock::How;
+use sync::read_mostly::{ReadMostly, Reader};
 
 use super::answers::{self, Sent};
 use super::judge::{
@@ -118,8 +119,6 @@ use super::judge::{
 use super::{reset, sets};
 use crate::tools::{Runs, place};
 
-/// Resets in a second.
-const RESETS: u64 = 1000;
 /// Connections that `refused` and `unjudged` list.
 const REFUSED: usize = 1000;
 /// Bytes of packets that the journal keeps without `LOG_BYTES`, and at most.
@@ -131,7 +130,7 @@ const LOOKS: usize = 4096;
 /// The descriptor.
 pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::default()))
     .processing("h/h")
-    .serial("the packets of a connection meet in one table, whichever worker they come by")
+    .sharing(Sharing::Shared)
     .handlers(handlers! { Gate:
         read "rules" => |gate, cx| lock(gate.judge()).rules(cx.now());
         read "connections" => |gate, cx, from: &str| some(gate.judge(), place("connections", from)?, cx.now());
@@ -161,6 +160,7 @@ pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::defau
     .statistics::<Gate>()
     .long_handlers::<Gate>()
     .rehearsal::<Gate>()
+    .shared_state::<Gate>()
     .locking::<Gate>()
     .hot_swap::<Gate>()
     .file(file!());
@@ -188,13 +188,17 @@ impl FromArg for Link {
     }
 }
 
-/// The connections for other elements, from the start on.
+/// What instances and other elements share.
 #[derive(Default)]
-pub(crate) struct Provided(OnceLock<SharedJudge>);
+pub(crate) struct Provided {
+    /// The connections, from the start on.
+    judge: OnceLock<SharedJudge>,
+    resets: reset::Rate,
+}
 
 impl Provided {
     pub(crate) fn judge(&self) -> Option<&SharedJudge> {
-        self.0.get()
+        self.judge.get()
     }
 }
 
@@ -206,12 +210,16 @@ struct Gate {
     log_bytes: u16,
     ruleset: Option<Arc<Ruleset>>,
     link: Arc<Provided>,
+    /// This instance's way to the connections, from its start on, and its number there.
+    reader: Option<Reader<Judge>>,
+    worker: usize,
+    /// Whether it is another worker's instance, and another one shows the counts.
+    is_further: bool,
     ninputs: usize,
     noutputs: usize,
-    /// Packets of the last batch: room for those of the next.
+    /// Packets of the last batch, and what was decided on them: room for those of the next.
     ahead: Vec<Ahead>,
-    /// The second in which resets were sent last, and how many of it.
-    resets: (u64, u64),
+    decisions: Vec<Option<Decision>>,
 }
 
 /// Ends connections that the handler's value names.
@@ -281,16 +289,6 @@ fn code(answer: Answer, six: bool) -> u8 {
     }
 }
 
-/// The source of a packet on its link, if an Ethernet header lies right before its IP header.
-fn mac_of(packet: &Packet) -> Option<MacAddr> {
-    let length = packet.network_offset()?.checked_sub(packet.mac_offset()?)?;
-    let header = packet.mac()?.get(..usize::try_from(length).ok()?)?;
-    let layer = ethernet::network_layer(header)?;
-    let is_ip = [EtherType::IPV4, EtherType::IPV6].contains(&layer.ethertype) && layer.offset == header.len();
-    let source = header.get(6..)?.first_chunk::<6>()?;
-    is_ip.then_some(MacAddr(*source))
-}
-
 fn is_six(packet: &Packet) -> bool {
     packet.network().and_then(|ip| ip.first()).is_some_and(|first| first >> 4 == 6)
 }
@@ -330,7 +328,7 @@ impl Gate {
         sets: Keep,
         now: Nanos,
     ) -> impl FnOnce() -> Result<String, HandlerError> + Send + use<> {
-        let (judge, links) = (Arc::clone(self.judge()), self.links.clone());
+        let (judge, links) = (self.judge().clone(), self.links.clone());
         let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
         move || {
             let ruleset = ruleset(&path, &links).map_err(HandlerError::Failed)?;
@@ -349,7 +347,7 @@ impl Gate {
 
     /// Where a packet goes that a decision was made on, and as what; or why it is dropped.
     fn route(
-        &mut self,
+        &self,
         now: Nanos,
         decision: &Decision,
         port: usize,
@@ -365,11 +363,7 @@ impl Gate {
         let six = is_six(&packet);
         let [rejected, resets] = self.answers(six);
         if answer == Answer::Usual && is_tcp(&packet) {
-            if self.resets.0 != now / SECOND {
-                self.resets = (now / SECOND, 0);
-            }
-            self.resets.1 += 1;
-            if self.resets.1 > RESETS {
+            if !self.link.resets.allows(now) {
                 return Err((Reason::RateExceeded, packet));
             }
             return match reset::answer(&packet).filter(|_| resets < self.noutputs) {
@@ -413,17 +407,74 @@ impl Gate {
         }
     }
 
-    /// The zones of a packet; [`NOWHERE`] if its paint is no link's.
-    fn zones(judge: &Judge, port: usize, packet: &Packet) -> [u8; 2] {
-        [judge.from[usize::from(packet.paint())], judge.to[port % judge.to.len()]]
+    /// Decides on the packets of a batch that change nothing but their own connection, while other workers may do the same. The others have no decision yet.
+    /// Returns the epoch of the rules by which it has looked at all of them.
+    fn decide_shared(&mut self, now: Nanos, port: usize, batch: &Batch) -> u64 {
+        let Gate { reader, worker, ahead, decisions, .. } = self;
+        decisions.clear();
+        let Some(reader) = reader else {
+            decisions.resize(batch.len(), Some(Decision::stray()));
+            return 0;
+        };
+        let mut judge = reader.read();
+        if judge.firewall.is_due(now) {
+            drop(judge);
+            lock(reader.lock()).firewall.reap(now, looks(batch));
+            judge = reader.read();
+        }
+        judge.look_ahead(port, batch, ahead);
+        let (hits, mut put_off) = (&judge.hits[*worker], PutOff::default());
+        decisions.extend(batch.iter().zip(&*ahead).map(|(packet, ahead)| {
+            match judge.from[usize::from(packet.paint())] {
+                NOWHERE => Some(Decision::stray()),
+                _ => judge.firewall.decide_shared(now, ahead, hits, &mut put_off),
+            }
+        }));
+        judge.epoch
     }
 
-    /// A packet for the rules. Its link header is read only if they ask for it; what the router sends has none of its own.
-    fn arrival<'a>(judge: &Judge, asks_macs: bool, port: usize, packet: &'a Packet) -> Arrival<'a> {
-        let [from, to] = Gate::zones(judge, port, packet);
-        let mac = if asks_macs && from != SELF { mac_of(packet) } else { None };
-        Arrival { ip: packet.network().unwrap_or_default(), from, to, mac }
+    /// Sends the packets of a batch on, after it has decided on those that were put off. Other workers wait meanwhile.
+    #[cold]
+    fn decide_others(&mut self, cx: &mut Cx<'_>, runs: &mut Runs, port: usize, mut batch: Batch, epoch: u64) {
+        let (now, shared) = (cx.now(), self.judge().clone());
+        let mut judge = lock(&shared);
+        judge.firewall.reap(now, looks(&batch));
+        if judge.epoch != epoch {
+            judge.look_ahead(port, &batch, &mut self.ahead);
+        }
+        for (n, packet) in batch.drain(..).enumerate() {
+            let zones = judge.zones(port, &packet);
+            let decision = match (self.decisions.get(n).copied().flatten(), zones[0]) {
+                (Some(decision), _) => decision,
+                (None, NOWHERE) => Decision::stray(),
+                (None, _) => {
+                    judge.firewall.judge_ahead(now, &self.ahead[n], packet.network().unwrap_or_default())
+                }
+            };
+            if decision.logs {
+                judge.note(cx.wall(), &decision, &packet, port, zones);
+            }
+            if decision.is_proxied {
+                self.send_answers(cx, runs, &judge.firewall, &decision, (port, packet));
+                continue;
+            }
+            self.send(cx, runs, &decision, port, packet);
+        }
     }
+
+    /// Sends a packet on that a decision was made on, or drops it.
+    #[inline]
+    fn send(&self, cx: &mut Cx<'_>, runs: &mut Runs, decision: &Decision, port: usize, packet: Packet) {
+        match self.route(cx.now(), decision, port, packet) {
+            Ok((output, packet)) => runs.push(cx, output, packet),
+            Err((reason, packet)) => cx.drop(reason, packet),
+        }
+    }
+}
+
+/// How many connections are looked at to find those whose time is over: more than the packets of a batch can begin.
+fn looks(batch: &Batch) -> usize {
+    2 * batch.len() + 8
 }
 
 impl Element for Gate {
@@ -465,42 +516,44 @@ impl Element for Gate {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        let ruleset = self.ruleset.take().ok_or("the rules could not be read")?;
-        ruleset.begin(cx.now());
-        let judge = Judge::new(ruleset, &self.links, self.log_bytes, RandomState::new().hash_one(0));
-        let is_first = self.link.0.set(Arc::new(AdaptiveLock::new(judge))).is_ok();
-        is_first.then_some(()).ok_or_else(|| "it is there already".to_owned())
+        if !self.is_further {
+            let ruleset = self.ruleset.take().ok_or("the rules could not be read")?;
+            ruleset.begin(cx.now());
+            let judge = Judge::new(ruleset, &self.links, self.log_bytes, RandomState::new().hash_one(0));
+            self.link.judge.set(ReadMostly::new(judge)).map_err(|_| "it is there already")?;
+        }
+        let worker = lock(self.judge()).join();
+        self.worker = worker;
+        self.reader = Some(self.judge().reader());
+        Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
-        let now = cx.now();
-        let shared = Arc::clone(self.judge());
-        let mut judge = lock(&shared);
-        // More than new connections can make.
-        judge.firewall.reap(now, 2 * batch.len() + 8);
-        let asks_macs = judge.firewall.ruleset().asks_macs();
-        let packets = batch.iter().map(|packet| Gate::arrival(&judge, asks_macs, port, packet));
-        judge.firewall.look_ahead(packets, &mut self.ahead);
+        let epoch = self.decide_shared(cx.now(), port, &batch);
         let mut runs = Runs::default();
-        for (n, packet) in batch.drain(..).enumerate() {
-            let zones = Gate::zones(&judge, port, &packet);
-            let decision = match zones[0] {
-                NOWHERE => Decision::stray(),
-                _ => judge.firewall.judge_ahead(now, &self.ahead[n], packet.network().unwrap_or_default()),
-            };
-            if decision.logs {
-                judge.note(cx.wall(), &decision, &packet, port, zones);
+        if self.decisions.iter().all(Option::is_some) {
+            for (packet, decision) in batch.drain(..).zip(self.decisions.iter().flatten()) {
+                self.send(cx, &mut runs, decision, port, packet);
             }
-            if decision.is_proxied {
-                self.send_answers(cx, &mut runs, &judge.firewall, &decision, (port, packet));
-                continue;
-            }
-            match self.route(now, &decision, port, packet) {
-                Ok((output, packet)) => runs.push(cx, output, packet),
-                Err((reason, packet)) => cx.drop(reason, packet),
-            }
+        } else {
+            self.decide_others(cx, &mut runs, port, batch, epoch);
         }
         runs.finish(cx);
+    }
+}
+
+impl SharedState for Gate {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(Gate {
+            file: self.file.clone(),
+            links: self.links.clone(),
+            log_bytes: self.log_bytes,
+            link: Arc::clone(&self.link),
+            is_further: true,
+            ninputs: self.ninputs,
+            noutputs: self.noutputs,
+            ..Gate::default()
+        }))
     }
 }
 
@@ -512,7 +565,10 @@ impl Provide for Gate {
 
 impl Statistics for Gate {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        if let Some(judge) = self.link.judge().and_then(|judge| judge.try_lock()) {
+        if self.is_further {
+            return;
+        }
+        if let Some(judge) = self.link.judge().and_then(ReadMostly::try_write) {
             put(&stats::TABLE_ENTRIES, judge.firewall.len() as u64);
             put(&stats::TABLE_CAPACITY, judge.firewall.ruleset().policy.connections as u64);
         }
@@ -521,7 +577,7 @@ impl Statistics for Gate {
 
 impl LongHandlers for Gate {
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
-        let (judge, now, param) = (Arc::clone(self.judge()), cx.now(), param.to_owned());
+        let (judge, now, param) = (self.judge().clone(), cx.now(), param.to_owned());
         Some(match name {
             "connections" => Box::new(move || Ok(some(&judge, place("connections", &param)?, now))),
             "logged" => Box::new(move || Ok(logged(&judge, place("logged", &param)?))),
@@ -544,7 +600,7 @@ impl LongHandlers for Gate {
             let (load, element) = (self.load(value, keep, cx.now()), cx.name().to_owned());
             return Some(Box::new(move || Ok(Some(format!("{element}: {}", load()?)))));
         }
-        let (judge, now, value) = (Arc::clone(self.judge()), cx.now(), value.to_owned());
+        let (judge, now, value) = (self.judge().clone(), cx.now(), value.to_owned());
         let change = match name {
             "end" => return Some(Box::new(move || end_those(&judge, now, &value).map(|()| None))),
             "set_add" => sets::add,
@@ -560,10 +616,9 @@ impl LongHandlers for Gate {
 impl Rehearsal for Gate {
     fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
         let now = cx.now();
-        let shared = Arc::clone(self.judge());
+        let shared = self.judge().clone();
         let mut judge = lock(&shared);
-        let asks_macs = judge.firewall.ruleset().asks_macs();
-        let arrival = Gate::arrival(&judge, asks_macs, port, &packet);
+        let arrival = judge.arrival(port, &packet);
         let decision = match arrival.from {
             NOWHERE => Decision::stray(),
             _ => judge.firewall.rehearse_arrival(now, arrival),
@@ -580,15 +635,16 @@ impl Rehearsal for Gate {
 
 impl Locking for Gate {
     fn locks(&self) -> Vec<LockUse> {
-        let why = "every packet may begin a connection, and writes when it was last used";
-        vec![LockUse::new(How::Adaptive, CONNECTIONS, When::EachBatch, why)]
+        let why = "new connections, changes of their state and their ends; packets of known connections pass side by side";
+        vec![LockUse::new(How::Adaptive, CONNECTIONS, When::Exceptions, why)]
     }
 }
 
 impl HotSwap for Gate {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Gate>(old) else { return false };
-        if !Arc::ptr_eq(self.judge(), old.judge()) {
+        // Further instances share what the first one has taken.
+        if !self.judge().is(old.judge()) && lock(old.judge()).check_present().is_ok() {
             let has_peer = lock(self.judge()).firewall.tells_changes();
             take(self.judge(), old.judge(), &self.links);
             if !has_peer {

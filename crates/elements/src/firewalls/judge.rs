@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What workers share: a firewall, the zones of links, the journal.
+//!
+//! Workers read it at the same time. What they change by that is the connections' own (see [`Firewall::decide_shared`]), or the worker's own ([`Judge::hits`]).
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use element::clock::{Nanos, SECOND};
+use firewall::policy::SELF;
 use firewall::{
-    AnnouncedCounts, Connection, Decision, Firewall, Moves, ProxyCounts, Ruleset, Service, Standing,
+    Ahead, AnnouncedCounts, Arrival, Connection, Decision, Firewall, Hits, Moves, ProxyCounts, Ruleset,
+    Service, Standing,
 };
-use packet::Packet;
-use sync::lock::{AdaptiveGuard, AdaptiveLock};
+use packet::{Batch, Packet};
+use sync::read_mostly::{ReadMostly, WriteGuard};
+use wire::{EtherType, MacAddr, ethernet};
 
 use super::journal::Journal;
 
@@ -46,17 +51,21 @@ pub(crate) struct Judge {
     pub(super) to: Vec<u8>,
     /// The zones by the paint of packets.
     pub(super) from: Box<[u8; 256]>,
+    /// What each worker has counted that no other one counts, by the numbers that [`join`](Self::join) gives.
+    pub(super) hits: Vec<Hits>,
+    /// Grows when the zones of links have other numbers.
+    pub(super) epoch: u64,
     /// Whether another configuration goes on with its connections.
     is_gone: bool,
     /// Paints and names of links, for the journal: the router itself, then the others in the order of the inputs.
     names: Vec<(u8, Arc<str>)>,
 }
 
-pub(crate) type SharedJudge = Arc<AdaptiveLock<Judge>>;
+pub(crate) type SharedJudge = ReadMostly<Judge>;
 
-/// The shared judge, for a moment.
-pub(super) fn lock(judge: &SharedJudge) -> AdaptiveGuard<'_, Judge> {
-    judge.lock()
+/// The shared judge for a moment, in which no worker has it.
+pub(super) fn lock(judge: &SharedJudge) -> WriteGuard<'_, Judge> {
+    judge.write()
 }
 
 /// Reads a rule file.
@@ -79,6 +88,16 @@ pub(super) fn ruleset(path: &str, links: &[Link]) -> Result<Arc<Ruleset>, String
     Ruleset::new(policy).map(Arc::new).map_err(|why| format!("{path}: {why}"))
 }
 
+/// The source of a packet on its link, if an Ethernet header lies right before its IP header.
+fn mac_of(packet: &Packet) -> Option<MacAddr> {
+    let length = packet.network_offset()?.checked_sub(packet.mac_offset()?)?;
+    let header = packet.mac()?.get(..usize::try_from(length).ok()?)?;
+    let layer = ethernet::network_layer(header)?;
+    let is_ip = [EtherType::IPV4, EtherType::IPV6].contains(&layer.ethertype) && layer.offset == header.len();
+    let source = header.get(6..)?.first_chunk::<6>()?;
+    is_ip.then_some(MacAddr(*source))
+}
+
 impl Judge {
     /// A firewall that keeps the first `log_bytes` of packets that rules log.
     pub(super) fn new(ruleset: Arc<Ruleset>, links: &[Link], log_bytes: u16, seed: u64) -> Judge {
@@ -89,11 +108,45 @@ impl Judge {
             journal: Journal::new(log_bytes),
             to: Vec::new(),
             from: Box::new([NOWHERE; 256]),
+            hits: Vec::new(),
+            epoch: 0,
             is_gone: false,
             names: std::iter::once(itself).chain(others).collect(),
         };
         judge.place(links);
         judge
+    }
+
+    /// The number of another worker, which counts by itself from now on.
+    pub(super) fn join(&mut self) -> usize {
+        self.hits.push(Hits::default());
+        self.collect();
+        self.hits.len() - 1
+    }
+
+    /// Takes over what workers have counted by themselves.
+    fn collect(&mut self) {
+        self.hits.iter_mut().for_each(|hits| self.firewall.collect(hits));
+    }
+
+    /// The zones of a packet that came to an input; [`NOWHERE`] if its paint is no link's.
+    #[inline]
+    pub(super) fn zones(&self, port: usize, packet: &Packet) -> [u8; 2] {
+        [self.from[usize::from(packet.paint())], self.to[port % self.to.len()]]
+    }
+
+    /// Looks at the packets of a batch, so that their connections are in the cache when each is judged.
+    #[inline]
+    pub(super) fn look_ahead(&self, port: usize, batch: &Batch, ahead: &mut Vec<Ahead>) {
+        self.firewall.look_ahead(batch.iter().map(|packet| self.arrival(port, packet)), ahead);
+    }
+
+    /// A packet for the rules. Its link header is read only if they ask for it; what the router sends has none of its own.
+    #[inline]
+    pub(super) fn arrival<'a>(&self, port: usize, packet: &'a Packet) -> Arrival<'a> {
+        let [from, to] = self.zones(port, packet);
+        let mac = if self.firewall.ruleset().asks_macs() && from != SELF { mac_of(packet) } else { None };
+        Arrival { ip: packet.network().unwrap_or_default(), from, to, mac }
     }
 
     /// Notes a decision on a packet that came to an input.
@@ -131,8 +184,12 @@ impl Judge {
     /// Puts other rules in place. Returns the old ones, which take time to go.
     fn replace(&mut self, ruleset: Arc<Ruleset>, moves: Moves, links: &[Link]) -> Arc<Ruleset> {
         self.journal.forget_rules();
+        self.collect();
         let old = self.firewall.replace(ruleset, moves);
+        // Other rules have other slots.
+        self.collect();
         self.place(links);
+        self.epoch += 1;
         old
     }
 
@@ -150,6 +207,9 @@ impl Judge {
     /// Goes on with what another one knows, by its own rules.
     fn take(&mut self, other: &mut Judge, links: &[Link]) {
         other.is_gone = true;
+        // Each has counted for its own rules.
+        self.collect();
+        other.collect();
         let mine = Arc::clone(self.firewall.ruleset());
         std::mem::swap(&mut self.firewall, &mut other.firewall);
         self.journal.adopt(&mut other.journal);
@@ -174,7 +234,8 @@ impl Judge {
     }
 
     /// A line for each rule: its line in the file, packets, bytes, connections, seconds since it matched last, its text. The last one is the default.
-    pub(super) fn rules(&self, now: Nanos) -> String {
+    pub(super) fn rules(&mut self, now: Nanos) -> String {
+        self.collect();
         let policy = &self.firewall.ruleset().policy;
         let default = format!("default {}{}", policy.default, if policy.log_default { " log" } else { "" });
         let rules =

@@ -1,10 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Resets that refuse connections of TCP (RFC 9293, 3.10.7.1).
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use element::clock::{Nanos, SECOND};
 use packet::{HEADROOM, Packet, anno};
 use wire::{Protocol, ipv4, ipv6, tcp};
 
 const TTL: u8 = 64;
+/// Resets in a second.
+const RESETS: u64 = 1000;
+/// Bits of a [`Rate`] for the count of a second.
+const COUNT: u32 = 16;
+
+/// How many resets all workers together have sent in a second. When there are enough, they only read it.
+#[derive(Debug, Default)]
+pub(super) struct Rate(AtomicU64);
+
+impl Rate {
+    /// Whether one more may be sent.
+    pub(super) fn allows(&self, now: Nanos) -> bool {
+        let second = now / SECOND;
+        // The clock of another worker may be later.
+        let next = |word: u64| match word >> COUNT {
+            last if last >= second => (word & ((1 << COUNT) - 1) < RESETS).then_some(word + 1),
+            _ => Some(second << COUNT | 1),
+        };
+        self.0.fetch_update(Relaxed, Relaxed, next).is_ok()
+    }
+}
 
 /// The reset that answers a segment; none for what is no segment, is a reset itself, or where there is no memory.
 pub(super) fn answer(packet: &Packet) -> Option<Packet> {
@@ -153,5 +177,16 @@ mod tests {
             }
         }
         assert!(answer(&Packet::copy_of(&[0x45; 12]).unwrap()).is_none());
+    }
+
+    #[test]
+    fn a_second_has_so_many_resets_for_all_workers() {
+        let rate = Rate::default();
+        let allowed = |now| (0..2 * RESETS).filter(|_| rate.allows(now)).count() as u64;
+        // The last one is of a worker whose clock is behind.
+        assert_eq!(
+            [0, SECOND, 2 * SECOND - 1, 9 * SECOND, 8 * SECOND].map(allowed),
+            [RESETS, RESETS, 0, RESETS, 0]
+        );
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use super::hits::Hits;
 use super::mirror::Told;
 use super::rates::network;
 use crate::policy::{Limit, Policy};
@@ -122,6 +123,27 @@ impl Book {
     #[inline]
     pub(super) fn rule(&self, slot: u32) -> Option<u32> {
         self.slots[slot as usize].rule
+    }
+
+    /// How many slots there are.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether a rule has a limit, so that to ask for it changes something.
+    #[inline]
+    pub(super) fn is_limited(&self, rule: u32) -> bool {
+        self.slots[self.slot(Some(rule)) as usize].limit.is_some()
+    }
+
+    /// Takes over what a worker has counted.
+    pub(super) fn collect(&mut self, hits: &mut Hits) {
+        for (slot, (packets, bytes, last_ns)) in self.slots.iter_mut().zip(hits.take()) {
+            let counts = &mut slot.counts;
+            counts.packets += packets;
+            counts.bytes += bytes;
+            counts.last_ns = counts.last_ns.max(last_ns);
+        }
     }
 
     pub(super) fn count(&mut self, rule: Option<u32>, length: u32, now_ns: u64) {

@@ -8,9 +8,10 @@ use statesync::{Change, Changes, NotTaken, Op, Pass, SLACK_NS, Table};
 use tables::flow::{Flow, FlowId, FlowKey, FlowKey6, NEVER};
 
 use super::book::Book;
+use super::listing::SIX_FROM;
 use super::proxied::Proxy;
 use super::zones::{GONE, OWN};
-use super::{Addresses, Connection, Entry, Firewall, FlowTable, Room, SIX_FROM, Side, Track, is_settled};
+use super::{Addresses, Connection, Entry, Firewall, FlowTable, Room, Side, Track, is_settled};
 use crate::policy::{SELF, TCP, Timeouts};
 use crate::record::{ConnectionRecord, zone};
 use crate::ruleset::Standing;
@@ -198,11 +199,11 @@ fn track(record: &ConnectionRecord) -> Result<Track, NotTaken> {
 
 impl Track {
     /// What is known if packets go through both firewalls, or have done so until now: neither has seen all of them.
-    fn merged(self, theirs: Track) -> Track {
+    fn merged(&self, theirs: Track) -> Track {
         match (self, theirs) {
             (Track::Tcp(own), Track::Tcp(theirs)) => Track::Tcp(own.merged(&theirs)),
-            (Track::Other(State::Open), Track::Other(_)) => self,
-            _ => theirs,
+            (Track::Other(State::Open), Track::Other(_)) => Track::Other(State::Open),
+            (_, theirs) => theirs,
         }
     }
 }
@@ -235,8 +236,9 @@ impl Parts<'_> {
             return Err(NotTaken::Full);
         }
         self.book.began(entry.slot, ends[0], entry.counts_source);
-        if side.table.insert(key, key.back(), entry, NEVER).is_err() {
-            self.book.ended(entry.slot, ends[0], entry.counts_source);
+        let (slot, counts_source) = (entry.slot, entry.counts_source);
+        if !side.insert(key, entry, NEVER, None) {
+            self.book.ended(slot, ends[0], counts_source);
             return Err(NotTaken::Full);
         }
         Ok(())
@@ -266,7 +268,7 @@ impl Parts<'_> {
         let Some(entry) = side.table.get_mut(id) else { return };
         (entry.track, entry.is_told, entry.is_marked) = (track, true, false);
         entry.proxy = self.record.shift.map(Proxy::resumed);
-        if entry.counts_source && is_over(track.state()) {
+        if entry.counts_source && is_over(entry.track.state()) {
             entry.counts_source = false;
             self.book.left(entry.slot, self.record.ends[0]);
         }
@@ -367,8 +369,6 @@ impl Firewall {
             proxy: record.shift.map(Proxy::resumed),
             is_told: true,
             is_marked: false,
-            packets: [0; 2],
-            bytes: [0; 2],
             began_s: (now_ns / 1_000_000_000) as u32,
         })
     }
@@ -376,7 +376,7 @@ impl Firewall {
     /// Takes a connection of the peer.
     fn put(&mut self, now_ns: u64, record: &ConnectionRecord) -> Result<(), NotTaken> {
         let track = track(record)?;
-        let entry = self.entry_of(now_ns, record, track);
+        let entry = self.entry_of(now_ns, record, track.clone());
         let (present, bound) = (self.len(), self.bound());
         let entry = if present > bound { entry.and(Err(NotTaken::Full)) } else { entry };
         let Firewall { four, six, book, ruleset, .. } = self;

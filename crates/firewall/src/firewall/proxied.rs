@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connections that the firewall answers itself until their client has proved its address. See [`crate::proxy`].
 
-use tables::flow::{Direction, FlowId, FlowTable};
+use tables::flow::{Direction, FlowId};
 
-use super::{Addresses, Bench, Cause, Decision, Entry, Track, Verdict};
+use super::{Addresses, Bench, Cause, Decision, Entry, Side, Track, Verdict};
 use crate::policy::{SELF, SynProxy};
 use crate::proxy::cookie::{Cookie, Ends, GOOD_NS, Options};
 use crate::proxy::segment::{Made, options};
@@ -125,7 +125,7 @@ impl Flood {
     }
 
     /// Whether a cookie may come back.
-    fn expects(&self, now_ns: u64) -> bool {
+    pub(super) fn expects(&self, now_ns: u64) -> bool {
         self.last_ns.is_some_and(|last| now_ns < last.saturating_add(GOOD_NS))
     }
 }
@@ -298,41 +298,39 @@ impl Bench<'_> {
     /// A packet of a connection that the firewall has answered.
     pub(super) fn known_proxied<K: Addresses>(
         &mut self,
-        table: &mut FlowTable<Entry, K>,
+        side: &mut Side<K>,
         id: FlowId,
         direction: Direction,
         seen: &Seen,
     ) -> Result<Decision, Fault> {
-        let side = usize::from(direction == Direction::Reply);
+        let way = usize::from(direction == Direction::Reply);
         let Part::Tcp(segment) = &seen.part else { return Err(Fault::Flags) };
-        let Some(mut entry) = table.get(id).copied() else { return Err(Fault::Flags) };
-        let (Some(proxy), Track::Tcp(mut tcp)) = (entry.proxy, entry.track) else { return Err(Fault::Flags) };
-        let (rule, before) = (self.book.rule(entry.slot), entry.track.state());
+        let Some(entry) = side.table.get(id) else { return Err(Fault::Flags) };
+        let (Some(proxy), Track::Tcp(tcp)) = (entry.proxy, &entry.track) else { return Err(Fault::Flags) };
+        let (mut tcp, rule, before) = (tcp.clone(), self.book.rule(entry.slot), tcp.state());
         let passes = Decision { is_proxied: false, ..self.decides(Verdict::Pass, rule, true) };
         // What the firewall itself sends to either side, which comes back as the router's own.
-        let is_ours = seen.facts.from == SELF && entry.zones[side] != self.zones.lasting(SELF);
+        let is_ours = seen.facts.from == SELF && entry.zones[way] != self.zones.lasting(SELF);
         if is_ours || self.is_own_cookie(seen, segment) {
             return Ok(passes);
         }
-        if side == 0 && segment.flags & (SYN | ACK | RST) == SYN {
+        if way == 0 && segment.flags & (SYN | ACK | RST) == SYN {
             return match tcp.state() {
                 State::Closed | State::Reset => Err(Fault::Anew),
                 _ => Ok(self.send_cookie(seen, segment, rule, true)),
             };
         }
-        let (verdict, proxy, renews) = match (side, proxy.is_open) {
+        let (verdict, proxy, renews) = match (way, proxy.is_open) {
             (0, false) => self.take_waiting(&mut tcp, proxy, seen, segment)?,
             (0, true) => self.take_client(&mut tcp, proxy, seen, segment)?,
             _ => self.take_server(&mut tcp, proxy, seen, segment)?,
         };
-        entry.track = Track::Tcp(tcp);
-        entry.proxy = Some(proxy);
         if !self.rehearses
-            && let Some(place) = table.get_mut(id)
+            && let Some(entry) = side.table.get_mut(id)
         {
-            *place = entry;
+            (entry.track, entry.proxy) = (Track::Tcp(tcp), Some(proxy));
         }
-        self.settle(table, id, side, seen, renews, before);
+        self.settle(side, id, way, seen, renews, before);
         Ok(Decision { verdict, is_proxied: true, ..passes })
     }
 

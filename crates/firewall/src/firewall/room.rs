@@ -47,7 +47,7 @@ impl Firewall {
         self.is_resizing()
     }
 
-    fn is_resizing(&self) -> bool {
+    pub(super) fn is_resizing(&self) -> bool {
         self.four.table.is_resizing() || self.six.table.is_resizing()
     }
 

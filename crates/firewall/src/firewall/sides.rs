@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use tables::flow::{Flow, FlowId, FlowKey, FlowKey6, FlowTable, Key};
+use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, Key, Prepared, Tally};
 
 use super::book::Book;
 use super::{Entry, mirror};
@@ -68,13 +68,39 @@ impl Addresses for FlowKey6 {
 #[derive(Debug)]
 pub(super) struct Side<K: Key> {
     pub(super) table: FlowTable<Entry, K>,
+    /// Packets and bytes of its connections.
+    pub(super) tally: Tally,
     /// Where the next search for one that may go begins.
     pub(super) hand: usize,
 }
 
 impl<K: Addresses> Side<K> {
     pub(super) fn new(capacity: usize, seed: u64) -> Side<K> {
-        Side { table: FlowTable::new(capacity, seed), hand: 0 }
+        Side { table: FlowTable::new(capacity, seed), tally: Tally::default(), hand: 0 }
+    }
+
+    /// Enters a connection whose first packet has so many bytes, if it has come by; returns whether it is there.
+    pub(super) fn insert(&mut self, key: K, entry: Entry, expires_ns: u64, first: Option<u32>) -> bool {
+        let made = self.table.insert(key, key.back(), entry, expires_ns);
+        if let Ok(id) = &made {
+            let bytes = first.unwrap_or(0).into();
+            self.tally.begin(FlowTable::<Entry, K>::number(*id), [first.is_some().into(), 0], [bytes, 0]);
+        }
+        made.is_ok()
+    }
+
+    /// Asks for what a packet of a connection needs.
+    #[inline]
+    pub(super) fn approach(&self, key: &Prepared<K>) {
+        if let Some((number, direction)) = self.table.approach(key) {
+            self.tally.approach(number, usize::from(direction == Direction::Reply));
+        }
+    }
+
+    /// Counts a packet of a connection: 0 for packets there, 1 for those back.
+    #[inline]
+    pub(super) fn count(&self, id: FlowId, way: usize, length: u32) {
+        self.tally.count(FlowTable::<Entry, K>::number(id), way, length);
     }
 
     /// Ends a connection; returns whether it was there.

@@ -28,7 +28,8 @@ impl Firewall {
     /// What is known of the connection of a packet.
     fn found(&self, ahead: &Ahead) -> Option<Found> {
         fn of<K: Addresses>(table: &FlowTable<Entry, K>, key: &tables::flow::Prepared<K>) -> Option<Found> {
-            let hit = table.lookup_prepared(key)?;
+            // Another index may have come since the key was prepared.
+            let hit = table.lookup(&key.key())?;
             let flow = table.flow(hit.id)?;
             Some(Found {
                 is_from_server: hit.direction == Direction::Reply,

@@ -21,7 +21,8 @@ use crate::stands_for::stands_for;
 With --workers N, N workers with one table, compared with one worker alone:
   nat.scaling_N.apart    each has sessions of its own; .across: all have the same ones, each in one direction
   nat.setup_scaling_N    new sessions
-With --of balance, names begin with nat.balance. instead: hosts are clients of a service with 100 servers, and there is no chain.
+With --of firewall, names begin with nat.firewall. instead: hosts inside may connect to those outside. With --of balance, they begin
+with nat.balance.: hosts are clients of a service with 100 servers. Neither has a chain, and the load balancer has one worker.
 With --peer, on virtual cables (names begin with nat.peer.):
   setup_per_s.WHO, pps.WHO     new sessions and forwarded packets a second of 'junctor' and 'nftables'; next to setup_sent_per_s
                                and sent_pps, which were sent
@@ -31,7 +32,7 @@ Examples:
   junctor bench nat
   junctor bench nat --hosts 1024 --protocol tcp --json
   junctor bench nat --full --runs 3
-  junctor bench nat --of balance
+  junctor bench nat --of firewall --workers 2
   sudo junctor bench nat --peer --hosts 1024
   junctor bench nat --flood --only churn")]
 pub(super) struct Nat {
@@ -91,11 +92,13 @@ pub(super) struct Nat {
 enum Of {
     /// Those of an address translator.
     Nat44,
+    /// Those of a firewall: its connections.
+    Firewall,
     /// Those of a load balancer that translates addresses.
     Balance,
 }
 
-stands_for!(Of => nat::Of: Nat44, Balance);
+stands_for!(Of => nat::Of: Nat44, Firewall, Balance);
 
 /// The protocol of sessions.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

@@ -10,7 +10,6 @@ use tables::flow::{Direction, Flow, FlowId};
 
 use super::{Ahead, Cause, Nat, Outcome, after, goes_well, translate};
 use crate::packet::View;
-use crate::policy::SECOND;
 use crate::track::Track;
 
 /// Sessions of a batch of which a packet has been put off, as a set that may hold others, too.
@@ -31,11 +30,6 @@ impl PutOff {
     fn insert(&mut self, id: FlowId) {
         self.0 |= PutOff::bit(id);
     }
-}
-
-/// By how much more than its idle time a session is renewed, so that it need not be written to with each packet.
-fn slack(idle_ns: u64) -> u64 {
-    (idle_ns / 64).min(SECOND)
 }
 
 impl Nat {
@@ -113,13 +107,8 @@ impl Nat {
         expires_ns: u64,
         idle: u64,
     ) -> bool {
-        if !Track::renews(view.protocol, side) {
-            return true;
-        }
-        let least = now_ns.saturating_add(idle);
-        let most = least.saturating_add(slack(idle));
         // One that would live longer has had another timeout, or is the peer's.
-        expires_ns <= most && self.sessions.renew(id, least, most)
+        !Track::renews(view.protocol, side) || self.sessions.extend(id, expires_ns, now_ns, idle)
     }
 
     /// A packet of a session, from a side.
@@ -146,7 +135,7 @@ impl Nat {
             put_off.insert(id);
             return None;
         }
-        self.tally.count(Nat::number(id), side, view.length);
+        self.tally.count(Nat::number(id), side, view.length.into());
         translate(ip, view, side, &forward, &reply);
         Some(Outcome::Translated)
     }

@@ -240,7 +240,7 @@ fn what_is_said_to_a_configuration_that_is_gone_fails() {
     let read = |text: &str| ruleset(&files.file("rules", text), &links).unwrap();
     let shared = |text: &str| {
         let judge = Judge::new(read(text), &links, LOG_BYTES, 1);
-        Arc::new(AdaptiveLock::new(judge))
+        ReadMostly::new(judge)
     };
     let (old, new) = (shared(rules), shared(&format!("connections 1000\n{rules}")));
     sets::add(&old, "some 10.0.0.1", 0).unwrap();

@@ -48,7 +48,7 @@ impl Kept {
     pub(super) fn with<T>(&self, using: impl FnOnce(&mut dyn Table) -> T) -> T {
         match &self.sessions {
             Sessions::Nat(nat) => using(&mut *nat.write()),
-            Sessions::Firewall(judge) => using(&mut judge.lock().firewall),
+            Sessions::Firewall(judge) => using(&mut judge.write().firewall),
         }
     }
 

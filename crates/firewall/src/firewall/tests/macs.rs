@@ -53,7 +53,7 @@ fn sets_change_alone() {
     let ruleset = Arc::clone(fw.ruleset());
     let (set, kind) = ruleset.set("phones").unwrap();
     let entry = Entry::parse(kind, PHONE).unwrap();
-    let mut put = |fw: &mut Firewall, end: Option<u64>| {
+    let put = |fw: &mut Firewall, end: Option<u64>| {
         let publish = |view| drop(fw.put_sets(&ruleset, view));
         ruleset.change(set, 0, &[entry], |contents| contents.change(&[entry], end), publish).unwrap()
     };

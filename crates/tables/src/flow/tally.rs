@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets and bytes of sessions.
+//! Packets and bytes of flows.
 //!
-//! They are counted by those who share the table, and both sides of a session may be counted by two workers at the same time. So the
-//! counters of each side lie apart, four sessions to a line, and away from what readers share.
+//! They are counted by those who share the table, and both directions of a flow may be counted by two workers at the same time. So the
+//! counters of each direction lie apart, four flows to a line, and away from what readers share.
 //!
-//! A counter is loaded and stored, not added to in one step: where packets of one session *and* side come by several workers at the same time, some
+//! A counter is loaded and stored, not added to in one step: where packets of one flow *and* direction come by several workers at the same time, some
 //! may not be counted. A read-modify-write of the line would cost every packet more.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -17,15 +17,15 @@ struct Counters {
     bytes: AtomicU64,
 }
 
-/// The counters of all sessions, by their numbers: of packets from inside, and of those to it.
+/// The counters of all flows, by the numbers of their records ([`FlowTable::number`](super::FlowTable::number)): of packets there, and of those back.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub struct Tally {
     sides: [Vec<Counters>; 2],
 }
 
 impl Tally {
-    /// A session begins with these counts.
-    pub(super) fn begin(&mut self, number: u32, packets: [u32; 2], bytes: [u64; 2]) {
+    /// A flow begins with these counts.
+    pub fn begin(&mut self, number: u32, packets: [u32; 2], bytes: [u64; 2]) {
         for ((side, packets), bytes) in self.sides.iter_mut().zip(packets).zip(bytes) {
             let at = number as usize;
             // Numbers are given in their order.
@@ -36,29 +36,29 @@ impl Tally {
         }
     }
 
-    /// A session goes on with the counts that another one has elsewhere.
-    pub(super) fn carry(&mut self, number: u32, other: &Tally, of: u32) {
+    /// A flow goes on with the counts that another one has elsewhere.
+    pub fn carry(&mut self, number: u32, other: &Tally, of: u32) {
         let (packets, bytes) = other.of(of);
         self.begin(number, packets, bytes);
     }
 
-    /// Asks for the line of a session's side.
+    /// Asks for the line of a flow's side, 0 for packets there.
     #[inline(always)]
-    pub(super) fn approach(&self, number: u32, side: usize) {
+    pub fn approach(&self, number: u32, side: usize) {
         self.sides[side].get(number as usize).into_iter().for_each(prefetch);
     }
 
     /// Counts a packet.
     #[inline(always)]
-    pub(super) fn count(&self, number: u32, side: usize, length: u16) {
+    pub fn count(&self, number: u32, side: usize, length: u32) {
         let Some(counters) = self.sides[side].get(number as usize) else { return };
         let packets = counters.packets.load(Relaxed);
         counters.packets.store(packets.saturating_add(1), Relaxed);
         counters.bytes.store(counters.bytes.load(Relaxed) + u64::from(length), Relaxed);
     }
 
-    /// The packets and bytes of a session.
-    pub(super) fn of(&self, number: u32) -> ([u32; 2], [u64; 2]) {
+    /// The packets and bytes of a flow.
+    pub fn of(&self, number: u32) -> ([u32; 2], [u64; 2]) {
         let side = |side: usize| {
             let counters = self.sides[side].get(number as usize);
             counters.map_or((0, 0), |one| (one.packets.load(Relaxed), one.bytes.load(Relaxed)))
