@@ -122,12 +122,13 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     (
         "services",
         &[
-            "client", "conf", "ctl", "elements", "engine", "feed", "icc", "lang", "packet", "planes",
-            "ports", "report", "sync",
+            "client", "conf", "confine", "ctl", "elements", "engine", "feed", "icc", "lang", "packet",
+            "planes", "ports", "report", "sync",
         ],
     ),
     ("erase", &[]),
     ("saved", &[]),
+    ("confine", &[]),
     ("statesync", &[]),
     ("gcm", &["erase"]),
     ("control", &["feed", "icc", "wire"]),
@@ -191,6 +192,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "bench",
             "client",
             "conf",
+            "confine",
             "control",
             "controller",
             "ctl",
