@@ -154,13 +154,17 @@ fn sockets(directory: &Path) -> Vec<(u32, PathBuf, UnixStream)> {
     };
     let (deployments, mut found): (Vec<_>, Vec<_>) =
         paths(directory).into_iter().partition(|path| path.is_dir());
+    let users = of_users(directory);
+    found.extend(users.iter().flat_map(|user| paths(user)));
     found.extend(deployments.iter().flat_map(|deployment| paths(deployment)));
     let mut live: Vec<_> = found
         .into_iter()
         .filter_map(|path| {
             let name = path.file_name()?.to_str()?.strip_suffix(".sock")?;
             // A router by itself is called by its number. In a guest, the planes of the machine stand there, too.
-            let number = || name.parse().ok().filter(|_| path.parent() == Some(directory));
+            let is_alone =
+                || path.parent().is_some_and(|at| at == directory || users.iter().any(|user| user == at));
+            let number = || name.parse().ok().filter(|_| is_alone());
             let recorded = || Some(planes::record::Record::living(&path.with_extension("pid"))?.pid);
             let pid = number().or_else(recorded)?;
             match UnixStream::connect(&path) {
@@ -200,6 +204,26 @@ pub fn living() -> Vec<Living> {
         Some(Living { name, pid, socket })
     };
     sockets(&directory).into_iter().filter_map(named).collect()
+}
+
+/// Where the sockets of confined routers are that root has started and that run as another user: next to root's own.
+pub fn of_user(name: &str) -> Option<PathBuf> {
+    directory().map(|directory| next_to(&directory, name))
+}
+
+fn next_to(directory: &Path, name: &str) -> PathBuf {
+    let own = directory.file_name().unwrap_or_default().to_string_lossy();
+    directory.with_file_name(format!("{own}-as-{name}"))
+}
+
+/// All of these directories that there are.
+fn of_users(directory: &Path) -> Vec<PathBuf> {
+    let begins = next_to(directory, "");
+    let (Some(parent), Some(begins)) = (directory.parent(), begins.file_name()) else { return Vec::new() };
+    let begins = begins.to_string_lossy();
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&*begins));
+    named.map(|entry| entry.path()).collect()
 }
 
 /// The command line of a process.

@@ -7,6 +7,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use nix::net::if_::if_nametoindex;
 use wire::{MacAddr, Prefix4, Prefix6};
 
+use crate::aside;
+
 /// The interface that `text` names, if what stands behind the colon (if anything) is one of `kinds`.
 fn interface<'a>(text: &'a str, kinds: &[&str]) -> Option<&'a str> {
     let (name, kind) = text.split_once(':').unwrap_or((text, ""));
@@ -29,6 +31,11 @@ pub fn station(name: &str) -> Option<MacAddr> {
 
 /// The MTU in bytes of the interface of this name. A `/sys` that shows another network namespace is not believed.
 pub fn mtu(name: &str) -> Option<u32> {
+    let name = name.to_owned();
+    aside::ask(move || mtu_here(&name))
+}
+
+fn mtu_here(name: &str) -> Option<u32> {
     let file = |what: &str| std::fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok();
     let name = interface(name, &[])?;
     // A tunnel has no Ethernet address here and there.
@@ -40,10 +47,16 @@ pub fn mtu(name: &str) -> Option<u32> {
 }
 
 /// Addresses and masks of an interface, as `pick` reads them, the first first.
-fn first<T>(name: &str, pick: impl Fn(&nix::ifaddrs::InterfaceAddress) -> Option<T>) -> Option<T> {
-    // Callers that try several types for a text ask here often; few texts name an interface.
-    if_nametoindex(name).ok()?;
-    nix::ifaddrs::getifaddrs().ok()?.filter(|a| a.interface_name == name).find_map(|a| pick(&a))
+fn first<T: Send + 'static>(
+    name: &str,
+    pick: impl Fn(&nix::ifaddrs::InterfaceAddress) -> Option<T> + Send + 'static,
+) -> Option<T> {
+    let name = name.to_owned();
+    aside::ask(move || {
+        // Callers that try several types for a text ask here often; few texts name an interface.
+        if_nametoindex(name.as_str()).ok()?;
+        nix::ifaddrs::getifaddrs().ok()?.filter(|a| a.interface_name == name).find_map(|a| pick(&a))
+    })
 }
 
 /// An interface's first IPv4 address, with the prefix of its network.
@@ -58,7 +71,7 @@ pub fn ipv4(text: &str) -> Option<(Ipv4Addr, Prefix4)> {
 
 /// The gateway of the default route that leaves by an interface.
 pub fn gateway(name: &str) -> Option<Ipv4Addr> {
-    let routes = std::fs::read_to_string("/proc/net/route").ok()?;
+    let routes = aside::ask(|| std::fs::read_to_string("/proc/net/route").ok())?;
     routes.lines().find_map(|line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let [interface, "00000000", gateway, ..] = words.as_slice() else { return None };
@@ -72,7 +85,7 @@ pub fn gateway(name: &str) -> Option<Ipv4Addr> {
 pub fn ipv6(text: &str) -> Option<(Ipv6Addr, Prefix6)> {
     let name = interface(text, &["ip6", "ip6net", "ip6prefix"])?;
     let any = |local: bool| {
-        first(name, |a| {
+        first(name, move |a| {
             let address = a.address.as_ref()?.as_sockaddr_in6()?.ip();
             let mask = a.netmask.as_ref()?.as_sockaddr_in6()?.ip();
             let prefix = Prefix6::new(address, mask.to_bits().count_ones() as u8)?;

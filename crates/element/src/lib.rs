@@ -9,6 +9,7 @@
 
 pub mod account;
 pub mod args;
+pub mod aside;
 pub mod capability;
 pub mod clock;
 mod cx;

@@ -68,7 +68,8 @@ pub fn port(name: &str, protocol: u8) -> Option<u16> {
 /// What `/etc/services` says, by name and protocol. Read once: a configuration asks for many words that are no service.
 fn system() -> &'static HashMap<String, u16> {
     static SERVICES: OnceLock<HashMap<String, u16>> = OnceLock::new();
-    SERVICES.get_or_init(|| parse(&std::fs::read_to_string("/etc/services").unwrap_or_default()))
+    let read = || crate::aside::ask(|| std::fs::read_to_string("/etc/services").ok());
+    SERVICES.get_or_init(|| parse(&read().unwrap_or_default()))
 }
 
 fn parse(text: &str) -> HashMap<String, u16> {

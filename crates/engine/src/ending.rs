@@ -83,7 +83,9 @@ pub(crate) fn run(runtime: &Arc<Runtime>, workers: Vec<Worker>, cores: &[usize])
         let body = move || {
             let _end = end;
             let mut group = take.recv().unwrap_or_default();
-            run_group(&runtime, &mut group, core);
+            pin(core);
+            runtime.enter_worker(group.first().map_or(0, Worker::index));
+            run_group(&runtime, &mut group, None);
             group
         };
         let name = format!("worker-{}", indices[0]);
@@ -104,15 +106,19 @@ pub(crate) fn run(runtime: &Arc<Runtime>, workers: Vec<Worker>, cores: &[usize])
     ended
 }
 
+fn pin(core: Option<usize>) {
+    if let Some(id) = core {
+        core_affinity::set_for_current(core_affinity::CoreId { id });
+    }
+}
+
 /// Runs workers on the calling thread.
 pub(crate) fn run_group(runtime: &Runtime, group: &mut Vec<Worker>, core: Option<usize>) {
     if let Some(common) = &runtime.common {
         let after_round = lock(&runtime.between_rounds).as_ref().map(|make| make());
         return conductor::run(group, common, after_round);
     }
-    if let Some(id) = core {
-        core_affinity::set_for_current(core_affinity::CoreId { id });
-    }
+    pin(core);
     group.iter_mut().for_each(Worker::run);
 }
 

@@ -55,6 +55,7 @@ pub use capability::OnWorker;
 pub use check::{Check, check};
 pub use cost::{CycleStats, TaskStats};
 pub use element::account::PacketAccount;
+pub use element::aside::ask_by as ask_system_by;
 pub use element::capability::{
     DeviceQueues, HandlerPart, HotSwap, Locking, LongHandlers, OwnHandlers, PacketHolder, PlacementRules,
     ProcessEvents, Provide, Rehearsal, SharedState, Statistics,
@@ -78,6 +79,6 @@ pub use ports::{Handed, PortStats};
 pub use remote::{Control, Gone, Reconfigure};
 pub use report::{ElementReport, Report};
 pub use router::Router;
-pub use runtime::{DEFAULT_BURST, Options, Print, Runtime};
+pub use runtime::{DEFAULT_BURST, Options, Print, Runtime, Spawn, Threads};
 pub use shared::{GONE, Shared};
 pub use worker::{Turn, Worker, around_queue};

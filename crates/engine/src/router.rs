@@ -24,7 +24,7 @@ use crate::observer::{Observer, Wants};
 use crate::placer::AfterRound;
 use crate::remote::Control;
 use crate::report::Report;
-use crate::runtime::{Options, Runtime};
+use crate::runtime::{Options, Runtime, Threads};
 use crate::shared::{BIG_LOCK, Shared, readable};
 use crate::worker::{Turn, TurnPlace, Worker};
 use element::{HandlerError, Registry};
@@ -123,6 +123,11 @@ impl Router {
         self.runtime.is_watched.store(true, Ordering::Relaxed);
     }
 
+    /// From the next run on, threads are started so. It can be said once.
+    pub fn start_threads_by(&mut self, threads: Threads) {
+        let _ = self.runtime.threads.set(threads);
+    }
+
     /// Whether workers share simulated time.
     pub fn shares_time(&self) -> bool {
         self.runtime.shares_time()
@@ -138,7 +143,10 @@ impl Router {
         let mut workers = std::mem::take(&mut self.workers);
         let count = workers.len();
         // Who is not watched and not pinned needs no thread of its own, nor do those who take turns.
-        if !is_watched && (self.shares_time() || (count == 1 && self.cores.is_empty())) {
+        if !is_watched
+            && self.runtime.threads.get().is_none()
+            && (self.shares_time() || (count == 1 && self.cores.is_empty()))
+        {
             ending::run_group(&self.runtime, &mut workers, None);
             self.workers = workers;
             return;

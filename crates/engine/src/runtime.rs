@@ -22,6 +22,17 @@ use element::drops::{DropCounts, Reason};
 /// Takes a line that an element prints.
 pub type Print = Box<dyn Fn(&str) + Send + Sync>;
 
+/// Runs a job on a new thread of this name.
+pub type Spawn = Box<dyn Fn(&str, Box<dyn FnOnce() + Send>) -> std::io::Result<()> + Send + Sync>;
+
+/// How a router's threads are started where workers have fewer rights than other threads.
+pub struct Threads {
+    /// Called by each worker's thread before its first round, with the worker's number.
+    pub enter_worker: Box<dyn Fn(usize) + Send + Sync>,
+    /// Starts the threads that workers ask for: those would otherwise inherit a worker's rights.
+    pub spawn: Spawn,
+}
+
 /// What a router runs on and with.
 pub struct Options {
     /// Opens devices.
@@ -81,6 +92,8 @@ pub struct Runtime {
     pub(crate) is_watched: AtomicBool,
     /// When a run on real time is to end.
     pub(crate) ends_at: Mutex<Option<std::time::Instant>>,
+    /// How threads are started, if not as usual.
+    pub(crate) threads: OnceLock<Threads>,
     /// What changes the router between rounds of simulated time, made anew for each run.
     pub(crate) between_rounds: Mutex<Option<BetweenRounds>>,
 }
@@ -113,6 +126,23 @@ impl Runtime {
             is_watched: AtomicBool::new(false),
             ends_at: Mutex::default(),
             between_rounds: Mutex::default(),
+            threads: OnceLock::new(),
+        }
+    }
+
+    /// Starts a thread for a worker.
+    pub(crate) fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        match self.threads.get() {
+            Some(threads) => (threads.spawn)(name, Box::new(body)),
+            None => std::thread::Builder::new().name(name.to_owned()).spawn(body).map(drop),
+        }
+    }
+
+    /// The calling thread becomes that of a worker, and may lose rights.
+    pub(crate) fn enter_worker(&self, worker: usize) {
+        if let Some(threads) = self.threads.get() {
+            crate::stall::open_account();
+            (threads.enter_worker)(worker);
         }
     }
 

@@ -116,7 +116,8 @@ impl Shared {
         let Some(runtime) = self.runtime.upgrade() else { return };
         let ring = lock(&runtime.alarm).take();
         if let Some(ring) = ring {
-            std::thread::spawn(ring);
+            // Without a thread the alarm is lost, as it would be without memory.
+            let _ = runtime.spawn("alarm", ring);
         }
     }
 

@@ -23,6 +23,7 @@ mod own;
 
 pub use own::Account;
 use own::Waits;
+pub(crate) use own::open_account;
 
 /// Packets in hand whose heads are kept.
 pub(crate) const HEADS: usize = 4;

@@ -44,6 +44,7 @@ use crate::settings;
 use crate::sys;
 use crate::urgent::{Lane, UrgentRx};
 
+pub(crate) use socket::busy_poll;
 use socket::{Binding, Core, RxHalf, Setup, TxHalf};
 use umem::{KERNEL_HEADROOM, Shape};
 

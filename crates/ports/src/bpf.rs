@@ -9,9 +9,10 @@ pub(crate) mod asm;
 mod btf;
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
+use crate::opener::{self, Call};
 use crate::sys::Map;
 
 use asm::{Assembler, If, Op, Reg, Size};
@@ -125,6 +126,9 @@ pub(crate) struct XskMap(OwnedFd);
 
 impl XskMap {
     pub(crate) fn new(queues: u32) -> io::Result<XskMap> {
+        if let Some(asked) = opener::ask_for_one(Call::XskMap, [queues, 0, 0, 0], &[], &[]) {
+            return asked.map(XskMap);
+        }
         let attributes = MapCreate {
             kind: MAP_TYPE_XSKMAP,
             key_size: 4,
@@ -136,17 +140,15 @@ impl XskMap {
         unsafe { call(MAP_CREATE, &attributes) }.map(|fd| XskMap(owned(fd)))
     }
 
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.0
+    }
+
     /// Redirects `queue` to `socket`.
-    pub(crate) fn set(&self, queue: u32, socket: &impl AsRawFd) -> io::Result<()> {
-        let value = socket.as_raw_fd();
-        let element = MapElement {
-            map: self.0.as_raw_fd() as u32,
-            key: (&raw const queue) as u64,
-            value: (&raw const value) as u64,
-            ..Default::default()
-        };
-        // SAFETY: key and value are read during the call, four bytes each.
-        unsafe { call(MAP_UPDATE, &element) }.map(drop)
+    pub(crate) fn set(&self, queue: u32, socket: &OwnedFd) -> io::Result<()> {
+        let fds = [self.0.as_fd(), socket.as_fd()];
+        opener::ask_to(Call::XskSet, [queue, 0, 0, 0], &[], &fds)
+            .unwrap_or_else(|| set_socket(&self.0, queue, socket))
     }
 
     /// Lets the kernel have `queue`'s packets again.
@@ -159,6 +161,19 @@ impl XskMap {
         // SAFETY: as in `set`. An entry that is gone already is as good.
         let _ = unsafe { call(MAP_DELETE, &element) };
     }
+}
+
+/// Redirects a queue of a map to a socket.
+pub(crate) fn set_socket(map: &OwnedFd, queue: u32, socket: &OwnedFd) -> io::Result<()> {
+    let value = socket.as_raw_fd();
+    let element = MapElement {
+        map: map.as_raw_fd() as u32,
+        key: (&raw const queue) as u64,
+        value: (&raw const value) as u64,
+        ..Default::default()
+    };
+    // SAFETY: key and value are read during the call, four bytes each.
+    unsafe { call(MAP_UPDATE, &element) }.map(drop)
 }
 
 /// An array map of one value of `len` bytes, which is mapped into this process too.
@@ -222,6 +237,19 @@ pub(crate) fn redirect_program(
     tags: Option<(u32, u32)>,
     urgent: bool,
 ) -> io::Result<OwnedFd> {
+    let (function, ifindex) = tags.unwrap_or_default();
+    let numbers = [frags.into(), function, ifindex, urgent.into()];
+    opener::ask_for_one(Call::Redirect, numbers, &[], &[map.0.as_fd()])
+        .unwrap_or_else(|| load_redirect(&map.0, frags, tags, urgent))
+}
+
+/// Makes and loads that program.
+pub(crate) fn load_redirect(
+    map: &OwnedFd,
+    frags: bool,
+    tags: Option<(u32, u32)>,
+    urgent: bool,
+) -> io::Result<OwnedFd> {
     const XDP_PASS: i32 = 2;
     const REDIRECT_MAP: i32 = 51;
     const DEV_BOUND_ONLY: u32 = 1 << 6;
@@ -235,7 +263,7 @@ pub(crate) fn redirect_program(
         crate::urgent::sort::pass(&mut asm);
     }
     asm.load(Size::Word, Reg::R2, (Reg::R6, QUEUE));
-    asm.map(Reg::R1, &map.0);
+    asm.map(Reg::R1, map);
     asm.set(Reg::R3, XDP_PASS);
     asm.call(REDIRECT_MAP);
     asm.end();
@@ -286,6 +314,10 @@ fn insert_tag(asm: &mut Assembler, function: u32) {
 pub(crate) fn attach_xdp(program: &OwnedFd, ifindex: u32, generic: bool) -> io::Result<OwnedFd> {
     const SKB_MODE: u32 = 1 << 1;
     const DRIVER_MODE: u32 = 1 << 2;
+    let asked = opener::ask_for_one(Call::Attach, [ifindex, generic.into(), 0, 0], &[], &[program.as_fd()]);
+    if let Some(asked) = asked {
+        return asked;
+    }
     link(program, ifindex, ATTACH_XDP, if generic { SKB_MODE } else { DRIVER_MODE })
 }
 
@@ -293,6 +325,9 @@ pub(crate) fn attach_xdp(program: &OwnedFd, ifindex: u32, generic: bool) -> io::
 /// come before the hook and still see everything.
 pub(crate) fn swallow(ifindex: u32) -> io::Result<OwnedFd> {
     const TCX_DROP: i32 = 2;
+    if let Some(asked) = opener::ask_for_one(Call::Swallow, [ifindex, 0, 0, 0], &[], &[]) {
+        return asked;
+    }
     let code = [instruction(0xb7, 0, 0, TCX_DROP), instruction(0x95, 0, 0, 0)];
     at_ingress(&code, ifindex, "junctor_swallow")
 }
@@ -331,6 +366,9 @@ pub(crate) fn tagger(ifindex: u32, tags: &[(u16, u16)]) -> io::Result<[OwnedFd; 
 
 /// Puts another program in the place of the one that is attached; every frame meets one of them.
 pub(crate) fn replace(link: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
+    if let Some(asked) = opener::ask_to(Call::Replace, [0; 4], &[], &[link.as_fd(), program.as_fd()]) {
+        return asked;
+    }
     let attributes = LinkUpdate {
         link: link.as_raw_fd() as u32,
         program: program.as_raw_fd() as u32,

@@ -18,6 +18,7 @@ pub mod af_packet;
 pub mod af_xdp;
 mod aliases;
 mod bpf;
+mod commit;
 mod expression;
 mod keeper;
 mod link;
@@ -25,6 +26,7 @@ pub mod live;
 pub mod memory;
 mod netlink;
 mod offload;
+pub mod opener;
 pub mod partial;
 pub mod pcap;
 pub mod plain;
@@ -37,8 +39,10 @@ pub mod tap;
 mod urgent;
 pub mod vrf;
 
+pub use commit::commit_memory;
 pub use keeper::{Keeper, inherited};
 pub use provider::SystemProvider;
+pub use sys::{Spawn, hold_threads, start_threads_by};
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -16,6 +16,7 @@ use packet::port::{Error, Link};
 use sync::mutex::lock;
 
 use crate::netlink::{AddressEvents, LinkEvent, LinkEvents};
+use crate::opener::{self, Call};
 use crate::sys::{self, check};
 
 const ETHTOOL_GDRVINFO: u32 = 0x3;
@@ -38,6 +39,14 @@ impl Interfaces {
     /// Of the calling thread's namespace.
     pub(crate) fn new() -> io::Result<Interfaces> {
         sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map(Interfaces)
+    }
+
+    /// Asks for a change of an interface.
+    fn change(&self, request: libc::c_ulong, ifreq: &mut libc::ifreq) -> io::Result<()> {
+        if let Some(asked) = ask_to_change(request, false, ifreq) {
+            return asked;
+        }
+        self.ioctl(request, ifreq)
     }
 
     fn ioctl(&self, request: libc::c_ulong, ifreq: &mut libc::ifreq) -> io::Result<()> {
@@ -79,7 +88,7 @@ impl Interfaces {
     pub(crate) fn set_mtu(&self, name: &str, mtu: usize) -> io::Result<()> {
         let mut ifreq = request_for(name)?;
         ifreq.ifr_ifru.ifru_mtu = mtu as i32;
-        self.ioctl(libc::SIOCSIFMTU, &mut ifreq)
+        self.change(libc::SIOCSIFMTU, &mut ifreq)
     }
 
     /// The link-level address, and the kind of link as `ARPHRD_*`.
@@ -98,13 +107,13 @@ impl Interfaces {
             *to = from as libc::c_char;
         }
         ifreq.ifr_ifru.ifru_hwaddr = address;
-        self.ioctl(libc::SIOCSIFHWADDR, &mut ifreq)
+        self.change(libc::SIOCSIFHWADDR, &mut ifreq)
     }
 
     pub(crate) fn set_up(&self, name: &str) -> io::Result<()> {
         let mut ifreq = request_for(name)?;
         ifreq.ifr_ifru.ifru_flags = (self.raw_flags(name)? | libc::IFF_UP) as i16;
-        self.ioctl(libc::SIOCSIFFLAGS, &mut ifreq)
+        self.change(libc::SIOCSIFFLAGS, &mut ifreq)
     }
 
     /// Gives the interface an address and its prefix length.
@@ -117,7 +126,7 @@ impl Interfaces {
                 {
                     let mut ifreq = request_for(name)?;
                     ifreq.ifr_ifru.ifru_addr = inet_address(value);
-                    self.ioctl(request, &mut ifreq)?;
+                    self.change(request, &mut ifreq)?;
                 }
                 Ok(())
             }
@@ -127,6 +136,9 @@ impl Interfaces {
                     ifr6_prefixlen: u32::from(prefix),
                     ifr6_ifindex: self.index(name)? as i32,
                 };
+                if let Some(asked) = ask_to_change(libc::SIOCSIFADDR, true, &request) {
+                    return asked;
+                }
                 let socket = sys::socket(libc::AF_INET6, libc::SOCK_DGRAM, 0)?;
                 // SAFETY: on an IPv6 socket this request reads an `in6_ifreq`.
                 check(unsafe {
@@ -188,6 +200,13 @@ impl Interfaces {
         };
         Error::new(name, "no such network interface", mend)
     }
+}
+
+/// Asks the opener, if there is one, for a change of an interface by this request, whose structure is of integers.
+fn ask_to_change<T>(request: libc::c_ulong, is_six: bool, structure: &T) -> Option<io::Result<()>> {
+    // SAFETY: the structure lives, and was made of zeros or of integers without gaps, so each of its bytes has a value.
+    let bytes = unsafe { std::slice::from_raw_parts((&raw const *structure).cast::<u8>(), size_of::<T>()) };
+    opener::ask_to(Call::Interface, [request as u32, is_six.into(), 0, 0], bytes, &[])
 }
 
 /// A text that ends with a zero or with the words.

@@ -24,6 +24,7 @@ use crate::af_xdp::XdpDevice;
 use crate::aliases::Aliases;
 use crate::keeper::Keeper;
 use crate::memory::{MemoryPort, Wire};
+use crate::opener;
 use crate::pcap::{FileReader, FileWriter, Format};
 use crate::plane::{self, Planes};
 use crate::raw_ip::{RawIp, RawIpSpec};
@@ -210,11 +211,17 @@ impl SystemProvider {
 impl SystemProvider {
     fn open_tap(&self, spec: &Spec, kind: TapKind) -> Result<Arc<Tap>, Error> {
         let tap = open_tap(spec, kind, self.keeper.as_ref())?;
+        opener::note(|policy| policy.taps.extend([tap.name().to_owned()].into_iter().chain(vrf_of(spec))));
         if let Some(twin) = tap.twin() {
             tap.tell_aliases(self.aliases(twin));
         }
         Ok(tap)
     }
+}
+
+/// The VRF that a tap belongs to.
+fn vrf_of(spec: &Spec) -> Option<String> {
+    Some(setting(spec, "VRF")?.split_once(' ')?.0.to_owned())
 }
 
 impl Provider for SystemProvider {
@@ -239,11 +246,15 @@ impl Provider for SystemProvider {
         }
         let device: Arc<dyn Device> = match method {
             None | Some(Method::Packet | Method::Xdp | Method::XdpGeneric) => {
+                opener::note(|policy| policy.interfaces.push(spec.device.clone()));
                 return self.open_interface(spec, method);
             }
             Some(Method::Tap) => self.open_tap(spec, TapKind::Tap)?,
             Some(Method::Tun) => self.open_tap(spec, TapKind::Tun)?,
-            Some(Method::RawIp) => open_raw_ip(spec)?,
+            Some(Method::RawIp) => {
+                opener::note(|policy| policy.raw = true);
+                open_raw_ip(spec)?
+            }
             Some(Method::Memory | Method::File | Method::Plane) => {
                 let wire = spec.device.split_once('/').map_or(spec.device.as_str(), |(wire, _)| wire);
                 MemoryPort::new(&spec.device, &Wire::named(wire))?

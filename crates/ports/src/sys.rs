@@ -7,7 +7,11 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Mutex, OnceLock, mpsc};
+
+use sync::mutex::lock;
+
+use crate::opener::{self, Call};
 
 /// The result of a system call that returns -1 on failure.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -22,6 +26,12 @@ pub(crate) fn words(error: &io::Error) -> String {
 
 /// A socket that is closed on exec and never blocks.
 pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    let takes_a_right =
+        matches!((domain, kind), (libc::AF_PACKET | libc::AF_XDP, _) | (libc::AF_INET, libc::SOCK_RAW));
+    let numbers = [domain as u32, kind as u32, protocol as u32, 0];
+    if takes_a_right && let Some(asked) = opener::ask_for_one(Call::Socket, numbers, &[], &[]) {
+        return asked;
+    }
     // SAFETY: touches no memory of ours.
     let fd =
         check(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol) })?;
@@ -202,6 +212,43 @@ impl Doorbell {
     }
 }
 
+/// Runs a job on a new thread of this name.
+pub type Spawn = Box<dyn Fn(&str, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + Sync>;
+
+static SPAWN: OnceLock<Spawn> = OnceLock::new();
+
+/// From now on, threads that open devices anew are started so: where workers have fewer rights than other threads, theirs would not do. It can be
+/// said once in a process.
+pub fn start_threads_by(spawn: Spawn) {
+    let _ = SPAWN.set(spawn);
+    let held = lock(&HELD).take();
+    for (name, body) in held.into_iter().flatten() {
+        // What these do may be left out.
+        let _ = self::spawn(&name, body);
+    }
+}
+
+/// Jobs for threads that are not to start yet, if any are held back.
+type Held = Vec<(String, Box<dyn FnOnce() + Send>)>;
+
+static HELD: Mutex<Option<Held>> = Mutex::new(None);
+
+/// Starts no threads until [`start_threads_by`] says how: they would keep the rights that this process is about to give up.
+pub fn hold_threads() {
+    lock(&HELD).get_or_insert_default();
+}
+
+pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    if let Some(spawn) = SPAWN.get() {
+        return spawn(name, Box::new(body));
+    }
+    if let Some(held) = &mut *lock(&HELD) {
+        held.push((name.to_owned(), Box::new(body)));
+        return Ok(());
+    }
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)
+}
+
 /// Work that may take the kernel long, done by a thread next to the worker, whose other ports go on meanwhile. An example is closing
 /// and opening sockets of an interface that came back. That waits for locks that other programs hold, and for the former user of a queue.
 pub(crate) struct Aside<T>(Option<mpsc::Receiver<T>>);
@@ -227,7 +274,7 @@ impl<T: Send + 'static> Aside<T> {
         }
         let (tell, told) = mpsc::channel();
         self.0 = Some(told);
-        let begun = std::thread::Builder::new().name("reopen".to_owned()).spawn(move || {
+        let begun = spawn("reopen", move || {
             // Nobody may want it any more.
             let _ = tell.send(work());
         });

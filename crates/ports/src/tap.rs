@@ -21,6 +21,7 @@ use crate::aliases::{Aliases, Teller};
 use crate::keeper::{self, Keeper};
 use crate::link::{Interfaces, Pace, Watch};
 use crate::memory::Taken;
+use crate::opener::{self, Call};
 use crate::sys::{self, Aside, Counters, check};
 use crate::vrf::Vrf;
 
@@ -268,6 +269,19 @@ fn flags(kind: TapKind, multi_queue: bool) -> i16 {
 
 /// Opens one descriptor of the interface; returns it and the interface's name.
 fn attach(name: &str, kind: TapKind, multi_queue: bool) -> io::Result<(OwnedFd, String)> {
+    let flags = flags(kind, multi_queue);
+    match opener::ask(Call::Tap, [flags as u32, 0, 0, 0], name.as_bytes(), &[]) {
+        Some(asked) => {
+            let (name, fds) = asked?;
+            let made = fds.into_iter().next().ok_or_else(|| io::Error::from_raw_os_error(libc::EIO))?;
+            Ok((made, String::from_utf8_lossy(&name).into_owned()))
+        }
+        None => attach_with(name, flags),
+    }
+}
+
+/// The same by flags.
+pub(crate) fn attach_with(name: &str, flags: i16) -> io::Result<(OwnedFd, String)> {
     if name.len() >= libc::IFNAMSIZ {
         return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
     }
@@ -278,7 +292,7 @@ fn attach(name: &str, kind: TapKind, multi_queue: bool) -> io::Result<(OwnedFd, 
     for (to, from) in ifreq.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    ifreq.ifr_ifru.ifru_flags = flags(kind, multi_queue);
+    ifreq.ifr_ifru.ifru_flags = flags;
     // SAFETY: the first request reads and writes the `ifreq`, whose name the kernel keeps terminated by a zero; the second takes
     // a number.
     let name = unsafe {

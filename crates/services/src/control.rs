@@ -8,6 +8,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use confine::privileges::User;
 use ctl::{Listener, Policy, Server, Service};
 
 /// Why there is no control socket.
@@ -60,12 +61,41 @@ impl Served {
     }
 }
 
-/// Listens where routers of this user do. `None` when there is no such place.
+/// A socket that exists and is not served yet.
+pub struct Bound {
+    path: PathBuf,
+    listener: Listener,
+}
+
+impl Bound {
+    /// The socket.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Serves it until the result is dropped.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub fn serve(self, offered: impl Service + 'static) -> Result<Served, Error> {
+        let Bound { path, listener } = self;
+        match Server::start(listener, Arc::new(offered)) {
+            Ok(server) => Ok(Served { path, server: Some(server) }),
+            Err(why) => Err(Error::Socket { path, why }),
+        }
+    }
+}
+
+/// Makes a socket where routers of this user listen, or those that will become this user. `None` when there is no such place.
 ///
 /// # Errors
 /// What could not be made.
-pub fn listen_by_default(offered: impl Service + 'static) -> Result<Option<Served>, Error> {
-    let Some(directory) = client::directory() else { return Ok(None) };
+pub fn bind_by_default(user: Option<&User>) -> Result<Option<Bound>, Error> {
+    let directory = match user {
+        Some(user) => client::of_user(&user.name),
+        None => client::directory(),
+    };
+    let Some(directory) = directory else { return Ok(None) };
     // Who is in the group has to reach the socket.
     let group = Policy::of_process().group;
     let mode = if group.is_some() { 0o750 } else { 0o700 };
@@ -74,8 +104,9 @@ pub fn listen_by_default(offered: impl Service + 'static) -> Result<Option<Serve
         Some(group) => share(&directory, group),
         None => Ok(()),
     });
+    let shared = shared.and_then(|()| user.map_or(Ok(()), |user| user.own(&directory)));
     shared.map_err(|why| Error::Directory { path: directory.clone(), why })?;
-    listen(&directory.join(format!("{}.sock", std::process::id())), offered).map(Some)
+    bind(&directory.join(format!("{}.sock", std::process::id()))).map(Some)
 }
 
 /// Lets a group look into a directory.
@@ -85,17 +116,15 @@ fn share(directory: &Path, group: u32) -> io::Result<()> {
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o750))
 }
 
-/// Listens on this path; a socket that nobody serves any more makes way.
+/// Makes a socket at this path; one that nobody serves any more makes way.
 ///
 /// # Errors
 /// What could not be made.
-pub fn listen(path: &Path, offered: impl Service + 'static) -> Result<Served, Error> {
+pub fn bind(path: &Path) -> Result<Bound, Error> {
     client::remove_if_stale(path);
-    let failed = |why: io::Error| match why.kind() {
+    let listener = Listener::unix(path, Policy::of_process().group).map_err(|why| match why.kind() {
         io::ErrorKind::AddrInUse => Error::InUse(path.to_owned()),
         _ => Error::Socket { path: path.to_owned(), why },
-    };
-    let listener = Listener::unix(path, Policy::of_process().group).map_err(failed)?;
-    let server = Server::start(listener, Arc::new(offered)).map_err(failed)?;
-    Ok(Served { path: path.to_owned(), server: Some(server) })
+    })?;
+    Ok(Bound { path: path.to_owned(), listener })
 }

@@ -17,6 +17,9 @@ pub fn of_router(
     Arc::new(planes.into_iter().fold(provider, ports::SystemProvider::in_domain))
 }
 
+/// Starts the threads that open devices anew: see [`ports::start_threads_by`].
+pub use ports::{hold_threads, opener, start_threads_by};
+
 /// Classes whose elements must see more than the flows that one of several routers receives, and why.
 const NEED_ALL: [(&[&str], &str); 2] = [
     (

@@ -77,3 +77,39 @@ pub fn lock_memory() -> Result<(), MemoryNotLocked> {
     use nix::sys::mman::{MlockAllFlags, mlockall};
     mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE).map_err(MemoryNotLocked)
 }
+
+/// Packet memory cannot be had whole.
+#[derive(Debug, thiserror::Error)]
+pub enum NoMemory {
+    /// The machine, or the control group of this process, has less.
+    #[error(
+        "packet memory takes {} MiB, and {} MiB are available; lower --frames, or free memory (MemoryMax= of the unit, memory.max of its group)",
+        wanted >> 20, available >> 20
+    )]
+    TooLittle {
+        /// Bytes that are wanted.
+        wanted: u64,
+        /// Bytes that are available.
+        available: u64,
+    },
+    /// The kernel does not provide it.
+    #[error("the kernel does not provide packet memory: {0}; lower --frames, or free memory")]
+    Refused(#[source] std::io::Error),
+}
+
+/// Has all packet memory backed now, so that a full machine refuses to start a router rather than ends one under load.
+///
+/// # Errors
+/// There is too little.
+pub fn commit_memory() -> Result<(), NoMemory> {
+    let (wanted, available) = (packet::memory().region().1 as u64, crate::trial::available());
+    // Reserved huge pages are not among what is available.
+    if packet::memory().pages() == packet::Pages::Ordinary && wanted > available {
+        return Err(NoMemory::TooLittle { wanted, available });
+    }
+    match ports::commit_memory() {
+        // Before Linux 5.14 pages come as they are touched.
+        Err(why) if why.raw_os_error() == Some(nix::libc::EINVAL) => Ok(()),
+        done => done.map_err(NoMemory::Refused),
+    }
+}

@@ -153,7 +153,7 @@ fn describe(status: ExitStatus, said: &str) -> String {
 }
 
 /// Bytes of memory that may still be taken: of the machine, and of the control group that this process is in.
-fn available() -> u64 {
+pub(crate) fn available() -> u64 {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let line = |text: &str, name: &str| {
         let line = text.lines().find_map(|l| l.strip_prefix(name).map(str::to_owned))?;

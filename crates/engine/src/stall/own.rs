@@ -6,6 +6,7 @@
 //! once more at the end of an idle round that took too long. So much may be taken off such a round too much, and nothing too little. Where the kernel
 //! does not count (`CONFIG_SCHED_INFO`), nothing is taken off.
 
+use std::cell::OnceCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::Instant;
@@ -35,44 +36,49 @@ impl Reading {
     }
 }
 
-/// Where the kernel's account of the calling thread is read.
-#[derive(Debug, Default)]
-enum Place {
-    #[default]
-    NotLooked,
-    Nowhere,
-    File(File),
-    /// What a test says will be read.
-    #[cfg(test)]
-    Told(Reading),
+thread_local! {
+    /// The kernel's account of this thread, opened once.
+    static ACCOUNT: OnceCell<Option<File>> = const { OnceCell::new() };
+}
+
+/// Opens the account of the calling thread, which may not be able to later.
+pub(crate) fn open_account() {
+    with_account(|_| ());
+}
+
+fn with_account<R>(read: impl FnOnce(Option<&File>) -> R) -> R {
+    ACCOUNT
+        .with(|account| read(account.get_or_init(|| File::open("/proc/thread-self/schedstat").ok()).as_ref()))
 }
 
 /// The kernel's account of the thread that asks, read again and again.
 #[derive(Debug)]
 pub(super) struct Waits {
     start: Instant,
-    place: Place,
+    /// What a test says will be read.
+    #[cfg(test)]
+    told: Option<Reading>,
     last: Option<Reading>,
 }
 
 impl Waits {
     /// For whichever thread asks first.
     pub(super) fn new() -> Waits {
-        Waits { start: Instant::now(), place: Place::NotLooked, last: None }
+        Waits {
+            start: Instant::now(),
+            #[cfg(test)]
+            told: None,
+            last: None,
+        }
     }
 
     fn read(&mut self) -> Option<Reading> {
-        if matches!(self.place, Place::NotLooked) {
-            self.place = File::open("/proc/thread-self/schedstat").map_or(Place::Nowhere, Place::File);
+        #[cfg(test)]
+        if self.told.is_some() {
+            return self.told;
         }
-        let file = match &self.place {
-            Place::File(file) => file,
-            #[cfg(test)]
-            Place::Told(reading) => return Some(*reading),
-            Place::NotLooked | Place::Nowhere => return None,
-        };
         let mut text = [0; 80];
-        let n = file.read_at(&mut text, 0).ok()?;
+        let n = with_account(|account| account?.read_at(&mut text, 0).ok())?;
         let waited_ns = Used::parse(std::str::from_utf8(&text[..n]).ok()?)?.waited;
         Some(Reading { cycles: sync::tsc(), ns: self.start.elapsed().as_nanos() as u64, waited_ns })
     }
@@ -102,7 +108,7 @@ impl Waits {
     /// Lets `last` have been read last, and `next` be what is read next.
     #[cfg(test)]
     pub(super) fn tell(&mut self, last: Reading, next: Reading) {
-        (self.last, self.place) = (Some(last), Place::Told(next));
+        (self.last, self.told) = (Some(last), Some(next));
     }
 }
 
@@ -171,7 +177,7 @@ mod tests {
         assert_eq!(Account::of(u32::MAX >> 4), None);
         let mut waits = Waits::new();
         waits.begin(sync::tsc(), 1000);
-        assert!(waits.last.is_some() && matches!(waits.place, Place::File(_)));
+        assert!(waits.last.is_some() && waits.told.is_none());
         assert!(waits.own(1000) <= 1000);
     }
 }

@@ -151,6 +151,7 @@ impl Worker {
         job: impl FnOnce(&Control, &mut dyn FnMut()) -> Result<String, String> + Send + 'static,
     ) -> Result<(), HandlerError> {
         let (tx, rx) = channel();
+        let starter = runtime.clone();
         let body = move || {
             // Without it, it might come when the workers rest.
             let _ = sync::priority::before_workers();
@@ -159,10 +160,7 @@ impl Worker {
             let done = job(&control, &mut || drop(ready.send(Ok(()))));
             let _ = tx.send(done.map(drop));
         };
-        std::thread::Builder::new()
-            .name("swap".into())
-            .spawn(body)
-            .map_err(|e| HandlerError::failed(e.to_string()))?;
+        starter.spawn("swap", body).map_err(|e| HandlerError::failed(e.to_string()))?;
         // On a path of packets what follows would overtake; and simulated time has to stand still.
         let goes_on = !self.clock.is_simulated() && self.is_empty();
         let answer = loop {

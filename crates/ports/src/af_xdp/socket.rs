@@ -3,7 +3,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use libc::{sockaddr_xdp, xdp_desc, xdp_mmap_offsets, xdp_umem_reg};
 
 use super::rings::{Consumer, Producer};
 use super::umem::{Lent, Shape};
+use crate::opener::{self, Call};
 use crate::sys::{self, check};
 
 /// How many frames one system call may send in copy mode (Linux 6.17; the default is 32).
@@ -95,7 +96,8 @@ pub(super) fn open(
         let _ = set(XDP_MAX_TX_SKB_BUDGET, setup.ring.min(256));
     }
     if let Some(us) = setup.busy_poll_us {
-        busy_poll(&fd, us)?;
+        opener::ask_to(Call::BusyPoll, [us, 0, 0, 0], &[], &[fd.as_fd()])
+            .unwrap_or_else(|| busy_poll(&fd, us))?;
     }
     let core = Arc::new(Core {
         ifindex,
@@ -179,7 +181,7 @@ fn bind(fd: &OwnedFd, ifindex: u32, queue: u32, binding: Binding, base: Option<&
     }
 }
 
-fn busy_poll(fd: &OwnedFd, us: u32) -> io::Result<()> {
+pub(crate) fn busy_poll(fd: &OwnedFd, us: u32) -> io::Result<()> {
     const SO_PREFER_BUSY_POLL: i32 = 69;
     const SO_BUSY_POLL_BUDGET: i32 = 70;
     sys::set_option(fd, libc::SOL_SOCKET, SO_PREFER_BUSY_POLL, &1i32)?;

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::{BUFFER, messages};
+use crate::opener::{self, Call};
 use crate::sys::{self, check};
 
 /// Flags: a request that is to be acknowledged; it makes something that is not there; it changes what is there; it asks for all objects.
@@ -40,6 +41,11 @@ impl Request {
         Request { bytes }
     }
 
+    /// A whole message, as another process has made it.
+    pub(crate) fn of(message: &[u8]) -> Request {
+        Request { bytes: message.to_vec() }
+    }
+
     pub(crate) fn attribute(&mut self, kind: u16, value: &[u8]) {
         self.bytes.extend(attribute(kind, value));
     }
@@ -58,6 +64,9 @@ impl Request {
     /// # Errors
     /// The kernel refuses.
     pub(crate) fn send(mut self, socket: &OwnedFd) -> io::Result<()> {
+        if let Some(asked) = opener::ask_to(Call::Route, [0; 4], &self.bytes, &[]) {
+            return asked;
+        }
         self.write(socket)?;
         let mut answer = vec![0u8; BUFFER];
         let got = sys::receive(socket, &mut answer)?.min(BUFFER);

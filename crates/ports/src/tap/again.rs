@@ -73,6 +73,7 @@ impl Maker {
 pub(super) fn enter(namespace: &File) -> io::Result<()> {
     // SAFETY: the call changes which network the calling thread is in, and nothing else.
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
+    crate::opener::is_elsewhere();
     Ok(())
 }
 

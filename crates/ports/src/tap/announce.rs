@@ -19,9 +19,8 @@ const PAUSES_S: [u64; 4] = [1, 3, 9, 27];
 
 /// Has another thread announce the addresses of the interface of this name, until it has another index.
 pub(super) fn later(name: &str, namespace: Option<Arc<File>>) {
-    let (name, thread) = (name.to_owned(), std::thread::Builder::new().name("announce".to_owned()));
-    // Without a thread, daemons have heard once.
-    let _ = thread.spawn(move || {
+    let name = name.to_owned();
+    let announcing = move || {
         namespace.as_deref().map_or(Ok(()), enter)?;
         let interfaces = Interfaces::new()?;
         let socket = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
@@ -34,7 +33,9 @@ pub(super) fn later(name: &str, namespace: Option<Arc<File>>) {
             announce(&socket, index)?;
         }
         std::io::Result::Ok(())
-    });
+    };
+    // Without a thread, daemons have heard once.
+    let _ = sys::spawn("announce", move || drop(announcing()));
 }
 
 /// Replaces each address of the interface by itself, which the kernel reports as it reports a new one.
