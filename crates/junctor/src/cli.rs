@@ -10,7 +10,7 @@ use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     affinity, apply, balance, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib,
-    firewall, init, ipsec, lab, manage, nat, outcome, parallelize, plan, profile, routing, run, saved,
+    firewall, init, ipsec, lab, manage, nat, opener, outcome, parallelize, plan, profile, routing, run, saved,
     service, sessions, top, trace, trial, trials, up,
 };
 
@@ -72,6 +72,8 @@ enum Command {
     Trace(trace::Args),
     #[command(hide = true)]
     Trial(trial::Args),
+    #[command(hide = true)]
+    Opener(opener::Args),
     Up(up::Args),
     /// Print a shell completion script.
     #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
@@ -162,6 +164,7 @@ pub(crate) fn main() -> u8 {
         Command::Top(args) => top::main(&args),
         Command::Trace(args) => trace::main(&args),
         Command::Trial(args) => trial::main(&args),
+        Command::Opener(args) => opener::main(&args),
         Command::Up(args) => up::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor doctor`: the options of what the crate `doctor` finds on this machine.
+//! `junctor doctor`: the options of what the crate `doctor` finds on this machine, and the crate `confine` in a running router.
 
+use client::Which;
+use confine::threads;
 use report::measure;
 use serde_json::json;
 
@@ -10,15 +12,26 @@ use crate::outcome;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor doctor
-  junctor doctor --json | jq '.findings[] | select(.state != \"ok\")'")]
+  junctor doctor --json | jq '.findings[] | select(.state != \"ok\")'
+  junctor doctor --security --pid 4711")]
 pub(crate) struct Args {
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
+    /// Report for each thread of a running router which fences are in force: user, capabilities, filters of system calls; each shortfall with
+    /// its fix.
+    #[arg(long)]
+    security: bool,
+    /// With --security: of this process [default: the only router that runs].
+    #[arg(long, value_name = "PROCESS", requires = "security")]
+    pid: Option<u32>,
 }
 
 /// Runs the command. Shortfalls are findings, not failures.
 pub(crate) fn main(args: &Args) -> u8 {
+    if args.security {
+        return security(args);
+    }
     let findings = ::doctor::examine();
     let text = match args.json {
         true => {
@@ -29,4 +42,36 @@ pub(crate) fn main(args: &Args) -> u8 {
         false => ::doctor::text(&findings),
     };
     outcome::print_or_fail(text.as_bytes())
+}
+
+/// What is in force for a running router.
+fn security(args: &Args) -> u8 {
+    let pid = match args.pid.map_or_else(only_router, Ok) {
+        Ok(pid) => pid,
+        Err(why) => return outcome::fail(why),
+    };
+    let process = match threads::look(pid) {
+        Ok(process) => process,
+        Err(why) => {
+            return outcome::fail(format!(
+                "process {pid}: {why}; be root or its user, or name another by --pid"
+            ));
+        }
+    };
+    let text = match args.json {
+        true => {
+            let object = json!({ "command": "doctor", "version": env!("CARGO_PKG_VERSION"), "security": process.json() });
+            format!("{object}\n")
+        }
+        false => process.text(),
+    };
+    outcome::print_or_fail(text.as_bytes())
+}
+
+/// The process of the only router that runs.
+fn only_router() -> Result<u32, String> {
+    let (socket, stream) = client::locate(&Which::Only).map_err(|why| why.to_string())?;
+    let peer = rustix::net::sockopt::socket_peercred(&stream);
+    let peer = peer.map_err(|why| format!("{}: {why}; name its process by --pid", socket.display()))?;
+    Ok(peer.pid.as_raw_nonzero().get().unsigned_abs())
 }

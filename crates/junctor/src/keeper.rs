@@ -16,6 +16,7 @@ use crate::run::Args;
 use crate::state::State as Kept;
 use crate::trial;
 use conf::Loaded;
+use confine::Needs;
 use observe::OBSERVE;
 use observe::recording::{Live, RECORDING};
 use observe::session::Observers;
@@ -54,6 +55,8 @@ pub(crate) struct Keeper {
     /// Where what runs is kept for a restart.
     kept: Option<Kept>,
     state: Mutex<State>,
+    /// What workers of a confined router may open: their filters cannot be widened.
+    confined_to: OnceLock<Needs>,
 }
 
 struct State {
@@ -69,7 +72,34 @@ impl Keeper {
         let extras = graph.elements[own..].to_vec();
         let state = State { present: graph.clone(), before: None, until: None };
         let kept = args.state.as_deref().map(Kept::new);
-        Arc::new(Keeper { args: args.clone(), control, extras, kept, state: Mutex::new(state) })
+        Arc::new(Keeper {
+            args: args.clone(),
+            control,
+            extras,
+            kept,
+            state: Mutex::new(state),
+            confined_to: OnceLock::new(),
+        })
+    }
+
+    /// The configuration that runs.
+    pub(crate) fn present(&self) -> Arc<Graph> {
+        self.state().present.clone()
+    }
+
+    /// From now on, configurations whose elements need more on workers are refused.
+    pub(crate) fn confined_to(&self, needs: Needs) {
+        let _ = self.confined_to.set(needs);
+    }
+
+    /// Why this router cannot run a configuration, if it is confined too much.
+    fn is_beyond(&self, graph: &Graph) -> Option<String> {
+        let wanted = Needs::of(graph.elements.iter().map(|element| &*element.class));
+        let lacks = self.confined_to.get()?.lacks(wanted)?;
+        Some(format!(
+            "this router is confined, and its workers may open no {lacks} as elements of this configuration do; start it with \
+             --later={lacks}, or with this configuration"
+        ))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -119,6 +149,7 @@ impl Keeper {
         then: impl FnOnce(&mut State),
     ) -> Result<String, String> {
         let graph = Arc::new(self.graph(&mut loaded, render)?);
+        self.is_beyond(&graph).map_or(Ok(()), Err)?;
         // This does not wait. Otherwise a worker that writes to `hotconfig` could wait for a thread that waits for this worker.
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
@@ -197,6 +228,7 @@ impl Keeper {
             }
             ["rehearse"] => {
                 let graph = self.graph(&mut loaded, as_compiler)?;
+                self.is_beyond(&graph).map_or(Ok(()), Err)?;
                 // Nothing else is installed meanwhile.
                 let _state = self.state();
                 let done = reconfigure::rehearse(&self.control, &graph);

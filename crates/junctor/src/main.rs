@@ -33,6 +33,7 @@ mod keeper;
 mod lab;
 mod manage;
 mod nat;
+mod opener;
 mod outcome;
 mod parallelize;
 mod plan;

@@ -2,6 +2,7 @@
 //! `junctor run`: runs a configuration until it ends by itself, time is up, or somebody interrupts it.
 
 mod answers;
+mod confined;
 mod control;
 mod settings;
 
@@ -17,7 +18,7 @@ use services::running::{self, Anew};
 use services::{devices, domain, wellbeing};
 
 use crate::config::Source;
-use crate::keeper::{self, Keeper};
+use crate::keeper::{self, Keeper, Offered};
 use crate::state::State;
 use crate::{exit, outcome};
 use settings::Settings;
@@ -50,6 +51,8 @@ pub(crate) struct Args {
     pub(crate) clock: Time,
     #[command(flatten)]
     pub(crate) memory: Memory,
+    #[command(flatten)]
+    pub(crate) confinement: confined::Options,
     /// Keep what a restart goes on from in this directory: the configuration that runs. If one is there already, begin with it
     /// instead of CONF.
     #[arg(long, value_name = "DIR", help_heading = "Planes")]
@@ -319,6 +322,7 @@ fn build(args: &Args, form: Form) -> Result<Ready, u8> {
     let places = place::read(&args.workers.place, args.workers.placement.as_deref(), settings.places());
     place::add(&mut graph, &places.map_err(|why| unusable(form, why))?);
     packet::Memory::reserve(settings.memory).map_err(|why| unusable(form, why))?;
+    confined::prepare(args, &graph).map_err(outcome::fail)?;
     let keeps = kept.clone().map(|kept| kept as _);
     let options = Options {
         provider: devices::of_router(keeps, planes, args.planes.share.as_deref()),
@@ -381,9 +385,14 @@ fn run<E: FnOnce() -> u8>(
     ready: &mut Ready,
     begin: impl FnOnce(&mut Router) -> Result<E, String>,
 ) -> Result<u8, u8> {
+    let user = confined::user(args).map_err(outcome::fail)?;
+    let bound = control::bind(args, form, user.as_ref()).map_err(outcome::fail)?;
+    // What follows starts threads, which have no more rights than this one.
+    confined::enter(args, ready, user, bound.as_ref().map(|bound| bound.path())).map_err(outcome::fail)?;
     let Ready { router, keeper, settings, state, kept, .. } = ready;
     let recording = Arc::new(Live::new(router.control(), crate::profile::command_line()));
-    let socket = control::socket(args, form, router, keeper, &recording).map_err(outcome::fail)?;
+    let offered = Offered::new(router.control(), keeper.clone(), recording.clone());
+    let socket = control::serve(args, form, router, &offered, bound).map_err(outcome::fail)?;
     let _published = settings.stats.and_then(|period| {
         let unseen = |why: String| warn(args, &format!("'junctor top' cannot see this router: {why}"));
         let socket = socket.as_ref().map(|socket| socket.path());

@@ -152,6 +152,7 @@ fn beginning(args: Args, options: Options) -> u8 {
         run.clock.time = args.time;
     }
     let (output, until) = (args.output, args.until);
+    run.confinement.may_write(&output);
     run::execute_beside(&run, Form::Full, move |router| {
         let names = recording::names(router.control());
         let options = Options { time: None, ..options };

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use conf::Form;
+use confine::privileges::User;
 use ctl::{Handlers, Policy, Rules, Service};
 use engine::Router;
 use observe::OBSERVE;
-use observe::recording::Live;
-use services::control::{self, Served};
+use services::control::{self, Bound, Served};
 use services::{calls, feeds, liveness};
 
 use super::{Args, warn};
-use crate::keeper::{Keeper, Offered};
+use crate::keeper::Offered;
 
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 32;
@@ -46,17 +46,29 @@ impl Service for Offered {
     }
 }
 
-/// Opens the socket for `junctor ctl`. Only one that was asked for must be had.
-pub(super) fn socket(
+/// Makes the socket for `junctor ctl`, which a user has that the router may become. Only one that was asked for must be had.
+pub(super) fn bind(args: &Args, form: Form, user: Option<&User>) -> Result<Option<Bound>, control::Error> {
+    match args.control.control.as_deref() {
+        Some("none") => Ok(None),
+        Some(path) => control::bind(Path::new(path)).map(Some),
+        None if form == Form::Click || args.clock.simtime.is_some() => Ok(None),
+        None => Ok(control::bind_by_default(user).unwrap_or_else(|why| {
+            warn(args, &format!("'junctor ctl' cannot reach this router: {why}"));
+            None
+        })),
+    }
+}
+
+/// Serves that socket, and whatever else reaches the router.
+pub(super) fn serve(
     args: &Args,
     form: Form,
     router: &Router,
-    keeper: &Arc<Keeper>,
-    recording: &Arc<Live>,
+    offered: &Offered,
+    bound: Option<Bound>,
 ) -> Result<Option<Served>, control::Error> {
-    let offered = || Offered::new(router.control(), keeper.clone(), recording.clone());
     if form != Form::Click {
-        calls::serve(&offered());
+        calls::serve(offered);
         liveness::serve(&router.control());
         match client::channel::socket(args.planes.icc.as_deref()) {
             Some(place) => feeds::serve(&router.control(), place),
@@ -67,15 +79,7 @@ pub(super) fn socket(
             ),
         }
     }
-    match args.control.control.as_deref() {
-        Some("none") => Ok(None),
-        Some(path) => control::listen(Path::new(path), offered()).map(Some),
-        None if form == Form::Click || args.clock.simtime.is_some() => Ok(None),
-        None => Ok(control::listen_by_default(offered()).unwrap_or_else(|why| {
-            warn(args, &format!("'junctor ctl' cannot reach this router: {why}"));
-            None
-        })),
-    }
+    bound.map(|bound| bound.serve(offered.clone())).transpose()
 }
 
 /// Makes known who may control the router. Scripts that call `click` know of no tokens, so their ports on the loopback address are open
