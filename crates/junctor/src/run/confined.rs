@@ -113,7 +113,7 @@ pub(super) fn enter(
     ready.keeper.confined_to(needs);
     let files = files(args, elements(), socket);
     if let Some(user) = &user {
-        own(user, args, socket)?;
+        own(user, args)?;
     }
     let policy = policy(args);
     if !policy.is_empty() {
@@ -212,13 +212,10 @@ fn files<'a>(
     files
 }
 
-/// Gives the user what this process has made for itself and goes on writing.
-fn own(user: &User, args: &Args, socket: Option<&Path>) -> Result<(), String> {
-    if let Some(state) = &args.state {
-        std::fs::create_dir_all(state).map_err(|why| format!("--state {}: {why}", state.display()))?;
-    }
-    let all = args.state.iter().map(PathBuf::as_path).chain(socket);
-    all.map(|path| (path, user.own(path))).try_for_each(|(path, done)| {
-        done.map_err(|why| format!("--user {}: cannot give it {}: {why}", user.name, path.display()))
-    })
+/// Gives the user the directory of what runs, which it goes on writing. The control socket stays root's: a later start of root's finds it left
+/// behind, and removes it.
+fn own(user: &User, args: &Args) -> Result<(), String> {
+    let Some(state) = &args.state else { return Ok(()) };
+    let given = std::fs::create_dir_all(state).and_then(|()| user.own(state));
+    given.map_err(|why| format!("--user {}: cannot give it {}: {why}", user.name, state.display()))
 }

@@ -114,7 +114,8 @@ impl Policy {
             Call::XskMap => fd(bpf::XskMap::new(first.min(1024)).map(bpf::XskMap::into_fd)),
             Call::XskSet => nothing(bpf::set_socket(given(0)?, first, given(1)?)),
             Call::Redirect => {
-                let tags = (second != 0).then_some((second, third));
+                // The opener knows the function itself: it takes no part of a program from the router.
+                let tags = (second != 0).then(bpf::tag_function).flatten().map(|function| (function, third));
                 if tags.is_some() {
                     self.opens(third)?;
                 }
