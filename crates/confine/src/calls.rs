@@ -376,7 +376,7 @@ fn worker(needs: Needs) -> Result<BpfProgram, Error> {
     only(&mut rules, libc::SYS_bpf, 0, WORKER_BPF)?;
     // To itself: it ends, or wakes one of its threads.
     only(&mut rules, libc::SYS_tgkill, 0, &[u64::from(std::process::id())])?;
-    // Whoever caught SIGSYS would hide what is refused.
+    // Another handler of SIGSYS would hide what is refused.
     let not_ours = rule(&[(0, Width::Dword, Is::Ne, libc::SIGSYS as u64)])?;
     rules.insert(libc::SYS_rt_sigaction, vec![not_ours]);
     compile(rules)

@@ -4,10 +4,10 @@
 //! A router parses packets from anybody. An error in a parser must not give a stranger what root has. [`Plan::enforce`] therefore gives up
 //! what the process no longer needs, when its devices, files and sockets are open:
 //!
-//! * capabilities, and root itself if there is a user to be ([`privileges`]);
-//! * files that its configuration does not name, by Landlock ([`files`]);
-//! * system calls, by seccomp filters for each [role](Role) of a thread ([`calls`], [`trap`]);
-//! * core dumps, and memory that other processes of its user may read.
+//! * Capabilities, and root itself if there is a user to be ([`privileges`]).
+//! * Files that its configuration does not name, by Landlock ([`files`]).
+//! * System calls, by seccomp filters for each [role](Role) of a thread ([`calls`], [`trap`]).
+//! * Core dumps, and memory that other processes of its user may read.
 //!
 //! [`enter_worker`] then takes more from each worker. [`Spawner`] starts threads for workers, which would otherwise inherit their filter.
 //! [`threads`] shows what is in force for each thread of any process.
@@ -147,10 +147,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Other threads of this process that do not end soon: an announcement of a new interface does.
 fn lasting_others() -> Option<String> {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         let others = threads::others();
-        if others.is_empty() || begun.elapsed() > PATIENCE {
+        if others.is_empty() || start.elapsed() > PATIENCE {
             return (!others.is_empty()).then(|| others.join(", "));
         }
         std::thread::sleep(Duration::from_millis(2));

@@ -7,8 +7,8 @@
 //! Such a worker could at worst prevent the report; the call stays refused, and the filter lets it change no handler of SIGSYS.
 //! Where a thread blocks signals, as the C library does while it starts another thread, the kernel ends the process without a report.
 //!
-//! In a service the call fails with EPERM, and the first such call of each kind is reported: a new version of the C library may make
-//! calls that the lists do not know, and forwarding must not end for that.
+//! In a service the call fails with EPERM, and the first such call of each kind is reported. A new version of the C library may make calls
+//! that the lists do not know, and forwarding must not end for that.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

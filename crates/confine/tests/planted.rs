@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Deeds that nobody in a router should do, planted in threads of a confined process: the example `deed`.
+//! Actions that no element takes, planted in threads of a confined process: the example `deed`.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use confine::Plan;
 use confine::privileges::{Capability, Limits, User};
 use services::devices::opener::{self, Policy};
+use services::devices::opening;
 
 use crate::{exit, outcome};
 
@@ -34,7 +35,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     if let Err(why) = plan.enforce() {
         return outcome::fail(format!("the opener of devices: {why}"));
     }
-    let served = std::io::stdin().as_fd().try_clone_to_owned().and_then(|socket| opener::serve(&socket));
+    let served = std::io::stdin().as_fd().try_clone_to_owned().and_then(|socket| opening::serve(&socket));
     match served {
         Ok(()) => exit::SUCCESS,
         Err(why) => outcome::fail(format!("the opener of devices: {why}")),

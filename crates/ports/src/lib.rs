@@ -27,6 +27,7 @@ pub mod memory;
 mod netlink;
 mod offload;
 pub mod opener;
+pub mod opening;
 pub mod partial;
 pub mod pcap;
 pub mod plain;

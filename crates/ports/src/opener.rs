@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small process that keeps the rights to open devices, for a router that has given them up.
 //!
-//! The router starts it before it is confined, and tells it once which interfaces its configuration names. From then on it asks for each
+//! The router starts it before it is confined, and names the interfaces of its configuration once. From then on it asks for each
 //! call that takes a right, over a socket that only the two have. The opener makes the call and hands the descriptor over (SCM_RIGHTS). It ends
 //! with the router.
 //!
@@ -15,14 +15,14 @@
 //! | addresses, masters, rules by rtnetlink | [`Policy::taps`] | by the index or name in the request; links are not made |
 //! | busy polling | sockets of the router | |
 //!
-//! All else is refused with EPERM. What comes from the router is treated as hostile: a wrong request is refused, and costs bounded memory.
+//! The other side is in [`crate::opening`]. All else is refused with EPERM. What comes from the router is treated as adversarial: a wrong request is refused, and costs bounded memory.
 
 mod policy;
 
 use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Mutex, OnceLock};
 
 use rustix::net::{
@@ -67,7 +67,7 @@ pub(crate) enum Call {
 }
 
 impl Call {
-    fn of(number: u8) -> Option<Call> {
+    pub(crate) fn of(number: u8) -> Option<Call> {
         use Call::*;
         [Socket, Tap, Interface, Route, XskMap, XskSet, Redirect, Attach, Replace, Swallow, BusyPoll]
             .into_iter()
@@ -77,16 +77,16 @@ impl Call {
 
 /// A request, or with an error number as its first number an answer.
 #[derive(Debug, Default)]
-struct Message {
-    kind: u8,
-    numbers: [u32; 4],
-    bytes: Vec<u8>,
-    fds: Vec<OwnedFd>,
+pub(crate) struct Message {
+    pub(crate) kind: u8,
+    pub(crate) numbers: [u32; 4],
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) fds: Vec<OwnedFd>,
 }
 
 const HEAD: usize = 17;
 
-fn send(
+pub(crate) fn send(
     socket: &OwnedFd,
     kind: u8,
     numbers: [u32; 4],
@@ -109,7 +109,7 @@ fn send(
 }
 
 /// The next message; `None` when the other end is gone.
-fn receive(socket: &OwnedFd) -> io::Result<Option<Message>> {
+pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Option<Message>> {
     let mut bytes = [0; MOST_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -219,26 +219,4 @@ pub(crate) fn ask_to(
     fds: &[BorrowedFd<'_>],
 ) -> Option<io::Result<()>> {
     Some(ask(call, numbers, bytes, fds)?.map(drop))
-}
-
-/// Serves the router at the other end of this socket until that is gone.
-///
-/// # Errors
-/// The socket fails.
-pub fn serve(socket: &OwnedFd) -> io::Result<()> {
-    let Some(first) = receive(socket)? else { return Ok(()) };
-    let policy = Policy::read(&String::from_utf8_lossy(&first.bytes));
-    while let Some(message) = receive(socket)? {
-        let answer = match Call::of(message.kind) {
-            Some(call) => policy.perform(call, message.numbers, &message.bytes, &message.fds),
-            None => Err(io::Error::from_raw_os_error(libc::EINVAL)),
-        };
-        let (error, bytes, fd) = match answer {
-            Ok((bytes, fd)) => (0, bytes, fd),
-            Err(why) => (why.raw_os_error().unwrap_or(libc::EIO) as u32, Vec::new(), None),
-        };
-        let fds: Vec<BorrowedFd<'_>> = fd.iter().map(|fd| fd.as_fd()).collect();
-        send(socket, 0, [error, 0, 0, 0], &bytes, &fds)?;
-    }
-    Ok(())
 }

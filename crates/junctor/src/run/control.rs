@@ -59,7 +59,7 @@ pub(super) fn bind(args: &Args, form: Form, user: Option<&User>) -> Result<Optio
     }
 }
 
-/// Serves that socket, and whatever else reaches the router.
+/// Serves that socket, the calls of other planes, and route feeds.
 pub(super) fn serve(
     args: &Args,
     form: Form,
