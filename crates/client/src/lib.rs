@@ -17,5 +17,6 @@ mod place;
 pub use call::{Client, Done, Failure, Want, lost};
 pub use connection::Connection;
 pub use place::{
-    Living, Which, control_planes, deployments, directory, files_of, find, living, locate, of_user, remove_if_stale,
+    Living, Which, control_planes, deployments, directory, files_of, find, living, locate, of_user,
+    remove_if_stale,
 };

@@ -194,9 +194,11 @@ pub struct Living {
 /// All running routers of this user.
 pub fn living() -> Vec<Living> {
     let Some(directory) = directory() else { return Vec::new() };
+    let users = of_users(&directory);
     let named = |(pid, socket, _): (u32, PathBuf, UnixStream)| {
         let stem = socket.file_stem()?.to_str()?;
-        let above = socket.parent().filter(|above| *above != directory).and_then(Path::file_name);
+        let is_own = |above: &&Path| *above == directory || users.iter().any(|user| user == above);
+        let above = socket.parent().filter(|above| !is_own(above)).and_then(Path::file_name);
         let name = match above {
             Some(deployment) => format!("{}.{stem}", deployment.to_str()?),
             None => stem.to_owned(),

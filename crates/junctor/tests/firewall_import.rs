@@ -135,7 +135,7 @@ fn sent(
     for answers in [false, true] {
         for link in [0, 1] {
             let mut now = Vec::new();
-            for (from, there, back) in packets.iter().filter(|(from, ..)| (*from == link) != answers) {
+            for (sender, there, back) in packets.iter().filter(|(from, ..)| (*from == link) != answers) {
                 if answers && !open.contains(there) {
                     continue;
                 }
@@ -144,7 +144,7 @@ fn sent(
                 let decision = fw.judge_arrival(1, Arrival { ip: &bytes, from, to, mac });
                 known += u64::from(decision.is_known);
                 if !answers && decision.verdict == Verdict::Pass {
-                    assert_eq!(*from, link);
+                    assert_eq!(*sender, link);
                     open.insert(there);
                 }
                 now.push(bytes);

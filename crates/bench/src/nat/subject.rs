@@ -234,7 +234,10 @@ impl Together for Gate {
                 reader.lock().write().reap(now_ns, most);
                 firewall = reader.read();
             }
-            firewall.look_ahead(batch.iter().map(|packet| (&packet[..], from, to)), ahead);
+            firewall.look_ahead(
+                batch.iter().map(|packet| firewall::Arrival { ip: &packet[..], from, to, mac: None }),
+                ahead,
+            );
             let mut put_off = firewall::PutOff::default();
             let decide = |ahead| firewall.decide_shared(now_ns, ahead, hits, &mut put_off);
             decisions.extend(ahead.iter().map(decide));

@@ -86,7 +86,7 @@ fn connections_that_depend_on_a_mac_address_are_not_judged() {
         ("drop from inside mac 2:0:0:0:0:1\naccept from inside", other),
         ("accept from inside mac !2:0:0:0:0:1", other),
         ("set s macs\naccept from inside mac @s\ndefault reject", other),
-        // Whatever it is, they pass, or do not.
+        // Their MAC addresses do not matter.
         ("accept from inside mac 2:0:0:0:0:1\naccept from inside", Standing::Accepted(Some(1))),
         ("drop from inside mac 2:0:0:0:0:1\ndrop from inside\naccept", Standing::Refused),
         ("drop from outside mac 2:0:0:0:0:1\naccept from inside", Standing::Accepted(Some(1))),
