@@ -408,9 +408,7 @@ mod tests {
         }
         let (large, metrics) = (Large(Published { pid: 1, started_ns: 0, reading }), Metrics::default());
         let first = metrics.text(&large, &[], false);
-        let begun = std::time::Instant::now();
         let text = metrics.text(&large, &[], false);
-        eprintln!("100,000 series, {} bytes, in {:?}", text.len(), begun.elapsed());
         assert_eq!(first, text);
         assert_eq!(text.lines().filter(|line| line.starts_with("junctor_element_")).count(), 100_000);
         assert!(text.contains(

@@ -5,6 +5,7 @@ use packet::Packet;
 use super::*;
 use crate::io::testing::Temp;
 use crate::testing::{Rig, Run};
+use wire::ethernet;
 
 const RULES: &str = "zone inside eth1\nzone outside eth0\ntimeout udp 2m\n\
     accept from inside to outside\n\
