@@ -16,12 +16,13 @@ export async function graph(main, shared, [first]) {
   let [seen, chosen, looks] = [null, first ?? null, 0];
   const search = h("input", { type: "search", placeholder: "Find an element", "aria-label": "Find an element", list: "elements" });
   const names = h("datalist", { id: "elements" });
-  search.addEventListener("input", () => {
+  const find = () => {
     drawing.found = search.value.trim().toLowerCase() || null;
     const exact = seen?.elements.find((e) => e.name === search.value.trim());
     if (exact) { chosen = exact.name; drawing.centre(chosen); tell(); }
     drawing.draw();
-  });
+  };
+  search.addEventListener("input", find);
   const by = h("select", { "aria-label": "Colour" }, h("option", { value: "cost" }, "by cost"), h("option", { value: "core" }, "by core"));
   by.addEventListener("change", () => { drawing.by = by.value; drawing.draw(); key(); });
   const button = (label, run) => h("button", { type: "button", onclick: run }, label);
@@ -72,7 +73,9 @@ export async function graph(main, shared, [first]) {
   resize.observe(canvas);
   shared.left.signal.addEventListener("abort", () => resize.disconnect());
   await fetch_graph();
-  if (chosen) drawing.centre(chosen);
+  // Who has typed meanwhile is answered now.
+  if (search.value) find();
+  else if (chosen) drawing.centre(chosen);
   let busy = false;
   shared.on(() => {
     looks += 1;

@@ -24,7 +24,8 @@ export function overview(main, shared) {
   put(main, cards, h("h2", {}, "Cores"), cores.element, h("h2", {}, "Busiest elements"), busiest.element);
   const card = (title, value, kind = "b") => h("div.card", {}, title, h(kind, {}, value));
   shared.on((look) => {
-    const dropped = look.drops.reduce((sum, drop) => sum + drop.packets_per_s, 0);
+    // Packets that were to end where they ended are no loss.
+    const dropped = look.drops.filter((drop) => drop.reason !== "discarded").reduce((sum, drop) => sum + drop.packets_per_s, 0);
     const ports = look.ports.reduce((sum, port) => sum + port.packets_per_s, 0);
     cards.replaceChildren(
       card("Packets at ports, per s", short(ports)),

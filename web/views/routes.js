@@ -11,7 +11,7 @@ export async function routes(main) {
     ["prefix", (r) => r.prefix, { mono: true }],
     ["next hops", (r) => (r.hops ?? []).map(hop).join(", ") || r.kind, { mono: true }],
     ["VRF", (r) => r.vrf ?? ""], ["feed", (r) => r.feed], ["protocol", (r) => r.protocol],
-    ["metric", (r) => r.metric, { number: true }], ["", (r) => (r.stale ? "stale" : r.best === false ? "not best" : "")],
+    ["metric", (r) => r.metric, { number: true }], ["state", (r) => (r.stale ? "stale" : r.best === false ? "not best" : "")],
   ], { most: 1000, none: "no route fits", caption: "Routes" });
   const more = h("button", { type: "button", hidden: true }, "Next page");
   let asked = {};

@@ -18,7 +18,7 @@ export async function sessions(main, shared) {
     ["bytes", (s) => s.bytes_there + s.bytes_back, { number: true, show: short }],
     ["age, s", (s) => s.age_s, { number: true, show: short }],
     ["ends in, s", (s) => s.expires_s, { number: true, show: short }],
-    ["", (s) => s.source, { show: (_, s) => h("button", { type: "button", title: "End all sessions of this source", onclick: () => stop(s.source) }, "End") }],
+    ["end", (s) => s.source, { show: (_, s) => h("button", { type: "button", title: "End all sessions of this source", onclick: () => stop(s.source) }, "End") }],
   ], { none: "no session fits", caption: "Sessions" });
   const more = h("button", { type: "button", hidden: true }, "Next page");
   let asked = {};
