@@ -54,7 +54,8 @@ u0[3] -> Discard;
 u1[3] -> Discard;
 
 // For this router: it answers pings. Of others the sender is told that nobody takes them.
-rt[0] -> whole :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, udp or tcp, icmp, -);
+rt[0] -> whole :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16)
+    -> local :: IPClassifier(icmp type echo, udp or tcp, icmp, -);
 whole[1] -> ICMPError(if0, timeexceeded, reassembly, LOCAL true, TOS copy, RATE 1000, DST_RATE 10) -> [0]rt;
 local[0] -> ICMPPingResponder -> [0]rt;
 local[1] -> ICMPError(if0, unreachable, port, LOCAL true, TOS copy, RATE 1000, DST_RATE 10) -> [0]rt;
@@ -63,12 +64,12 @@ local[3] -> ICMPError(if0, unreachable, protocol, LOCAL true, TOS copy, RATE 100
 
 // Leaving by the first interface
 rt[1] -> DropBroadcasts
-      -> cp0 :: PaintTee(1)
-      -> gio0 :: IPGWOptions(if0)
-      -> FixIPSrc(if0)
-      -> dt0 :: DecIPTTL
-      -> fr0 :: IPFragmenter($MTU0)
-      -> [0]arpq0;
+    -> cp0 :: PaintTee(1)
+    -> gio0 :: IPGWOptions(if0)
+    -> FixIPSrc(if0)
+    -> dt0 :: DecIPTTL
+    -> fr0 :: IPFragmenter($MTU0)
+    -> [0]arpq0;
 cp0[1] -> ICMPError(if0, redirect, host, ONLINK if0:ipnet, TOS copy, RATE 1000, DST_RATE 10) -> [0]rt;
 gio0[1] -> ICMPError(if0, parameterproblem, TOS copy, RATE 1000, DST_RATE 10) -> [0]rt;
 dt0[1] -> ICMPError(if0, timeexceeded, TOS copy, RATE 1000, DST_RATE 10) -> [0]rt;
@@ -77,12 +78,12 @@ arpq0[2] -> ICMPError(if0, unreachable, host, TOS copy, RATE 1000, DST_RATE 10) 
 
 // Leaving by the second interface
 rt[2] -> DropBroadcasts
-      -> cp1 :: PaintTee(2)
-      -> gio1 :: IPGWOptions(if1)
-      -> FixIPSrc(if1)
-      -> dt1 :: DecIPTTL
-      -> fr1 :: IPFragmenter($MTU1)
-      -> [0]arpq1;
+    -> cp1 :: PaintTee(2)
+    -> gio1 :: IPGWOptions(if1)
+    -> FixIPSrc(if1)
+    -> dt1 :: DecIPTTL
+    -> fr1 :: IPFragmenter($MTU1)
+    -> [0]arpq1;
 cp1[1] -> ICMPError(if1, redirect, host, ONLINK if1:ipnet, TOS copy, RATE 1000, DST_RATE 10) -> [0]rt;
 gio1[1] -> ICMPError(if1, parameterproblem, TOS copy, RATE 1000, DST_RATE 10) -> [0]rt;
 dt1[1] -> ICMPError(if1, timeexceeded, TOS copy, RATE 1000, DST_RATE 10) -> [0]rt;

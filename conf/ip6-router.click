@@ -95,7 +95,8 @@ nobody6 :: Answer6(unreachable, address, false) -> made6;
 rt6[4] -> Answer6(unreachable, noroute, false) -> made6;
 
 // The first interface.
-in0 :: FromDevice($DEV0, METHOD $METHOD) -> c0 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
+in0 :: FromDevice($DEV0, METHOD $METHOD)
+    -> c0 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
 out0 :: Queue(1000) -> ToDevice($DEV0, METHOD $METHOD);
 // Frames with a priority tag (VLAN 0) are treated as untagged ones.
 c0[4] -> tags0 :: UntagPriority
@@ -126,7 +127,8 @@ local6[1] -> pong0 :: ICMP6PingResponder(local, ANYCAST if0:ip6) -> made6;
 pong0[1] -> Discard;
 
 // The second interface.
-in1 :: FromDevice($DEV1, METHOD $METHOD) -> c1 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
+in1 :: FromDevice($DEV1, METHOD $METHOD)
+    -> c1 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
 out1 :: Queue(1000) -> ToDevice($DEV1, METHOD $METHOD);
 // Frames with a priority tag (VLAN 0) are treated as untagged ones.
 c1[4] -> tags1 :: UntagPriority

@@ -9,10 +9,10 @@
 define($IN in, $OUT out, $METHOD auto);
 
 from :: FromDevice($IN, METHOD $METHOD)
-  -> Strip(14) -> CheckIPHeader
-  -> Queue -> stage :: Unqueue
-  -> Work(60) -> DecIPTTL
-  -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02)
-  -> Queue -> to :: ToDevice($OUT, METHOD $METHOD);
+    -> Strip(14) -> CheckIPHeader
+    -> Queue -> stage :: Unqueue
+    -> Work(60) -> DecIPTTL
+    -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02)
+    -> Queue -> to :: ToDevice($OUT, METHOD $METHOD);
 
 StaticThreadSched(stage 1, to 0, WRAP true);
