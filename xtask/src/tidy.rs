@@ -96,6 +96,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("nftables", &["firewall", "nat", "rulefile"]),
     ("balance", &["lang", "rulefile", "tables", "wire"]),
     ("rulefile", &["lang"]),
+    ("fmt", &["lang"]),
+    ("lsp", &["element", "elements", "engine", "firewall", "fmt", "lang", "nat", "rulefile"]),
     (
         "controller",
         &[
@@ -204,11 +206,13 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "explain",
             "fib",
             "firewall",
+            "fmt",
             "harness",
             "ipfix",
             "labs",
             "lang",
             "manage",
+            "lsp",
             "nat",
             "nftables",
             "observe",

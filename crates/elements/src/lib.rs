@@ -114,6 +114,13 @@ pub fn manual(class: &Class) -> Option<&'static str> {
     manual_in(class.file)
 }
 
+/// The first sentence of a manual's text: of the paragraph after the synopsis.
+pub fn purpose(manual: &str) -> String {
+    let paragraph = manual.split("\n\n").find(|p| !p.starts_with(['#', '`']));
+    let text = paragraph.unwrap_or_default().replace('\n', " ");
+    text.split_inclusive(". ").next().unwrap_or_default().trim().to_owned()
+}
+
 /// The manual in the header of a file.
 fn manual_in(file: &str) -> Option<&'static str> {
     MANUALS.iter().find(|(known, _)| file.ends_with(known)).map(|(_, text)| *text)

@@ -10,7 +10,7 @@ use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     affinity, apply, balance, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib,
-    firewall, init, ipsec, lab, manage, nat, opener, outcome, parallelize, plan, profile, routing, run,
+    firewall, fmt, init, ipsec, lab, lsp, manage, nat, opener, outcome, parallelize, plan, profile, routing, run,
     saved, service, sessions, top, trace, trial, trials, up,
 };
 
@@ -47,6 +47,7 @@ enum Command {
     Elements(describe::Args),
     Fib(Box<fib::Args>),
     Firewall(firewall::Args),
+    Fmt(fmt::Args),
     #[command(hide = true)]
     Guest(up::GuestArgs),
     Init(init::Args),
@@ -54,6 +55,7 @@ enum Command {
     Lab(lab::Args),
     Logs(up::commands::LogsArgs),
     Manage(Box<manage::Args>),
+    Lsp(lsp::Args),
     Nat(nat::Args),
     Neighbours(routing::neighbours::Args),
     Parallelize(parallelize::Args),
@@ -142,6 +144,7 @@ pub(crate) fn main() -> u8 {
         Command::Elements(args) => describe::main(&args),
         Command::Fib(args) => fib::main(&args),
         Command::Firewall(args) => firewall::main(&args),
+        Command::Fmt(args) => fmt::main(&args),
         Command::Nat(args) => nat::main(&args),
         Command::Guest(args) => up::guest(&args),
         Command::Init(args) => init::main(&args),
@@ -149,6 +152,7 @@ pub(crate) fn main() -> u8 {
         Command::Lab(args) => lab::main(args),
         Command::Logs(args) => up::commands::logs(&args),
         Command::Manage(args) => manage::main(&args),
+        Command::Lsp(args) => lsp::main(&args),
         Command::Neighbours(args) => routing::neighbours::main(&args),
         Command::Parallelize(args) => parallelize::main(&args),
         Command::Plan(args) => plan::main(&args),

@@ -24,7 +24,9 @@ pub(crate) fn main(args: &Args) -> u8 {
         let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let lines: String = all
             .iter()
-            .map(|(name, manual)| format!("{name:width$}  {}\n", purpose(manual.unwrap_or_default())))
+            .map(|(name, manual)| {
+                format!("{name:width$}  {}\n", elements::purpose(manual.unwrap_or_default()))
+            })
             .collect();
         return outcome::print_or_fail(lines.as_bytes());
     };
@@ -43,11 +45,4 @@ pub(crate) fn main(args: &Args) -> u8 {
             exit::FAILURE
         }
     }
-}
-
-/// The first sentence of a manual's text: the paragraph after the synopsis.
-pub(crate) fn purpose(manual: &str) -> String {
-    let paragraph = manual.split("\n\n").find(|p| !p.starts_with(['#', '`']));
-    let text = paragraph.unwrap_or_default().replace('\n', " ");
-    text.split_inclusive(". ").next().unwrap_or_default().trim().to_owned()
 }

@@ -52,6 +52,8 @@ pub(crate) struct BodyDef {
     pub(crate) formals: Vec<Formal>,
     pub(crate) statements: Vec<Stmt>,
     pub(crate) span: Span,
+    /// All of it, from behind the brace or bar before to the brace or bar behind.
+    pub(crate) whole: Span,
 }
 
 /// A parameter, `$name` or `KEYWORD $name`.

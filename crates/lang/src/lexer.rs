@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::config::{is_space, skip_comment, skip_hex, skip_quoted, unquote_string};
 use crate::diagnostic::{Diagnostic, Sink};
 use crate::source::{SourceMap, Span};
+use crate::syntax::{Piece, PieceKind};
 use crate::text::Text;
 
 /// What a token is.
@@ -37,6 +38,18 @@ pub(crate) enum TokenKind {
 }
 
 impl TokenKind {
+    /// What it is for those who see the text as it was written.
+    fn piece(self) -> PieceKind {
+        match self {
+            TokenKind::Ident => PieceKind::Ident,
+            TokenKind::Variable => PieceKind::Variable,
+            TokenKind::ElementClass | TokenKind::Require | TokenKind::Provide | TokenKind::Define => {
+                PieceKind::Keyword
+            }
+            _ => PieceKind::Symbol,
+        }
+    }
+
     /// How messages speak of it.
     pub(crate) fn describe(self) -> String {
         let text = match self {
@@ -79,6 +92,8 @@ pub(crate) struct Lexer<'a> {
     file: u32,
     text: Arc<str>,
     pos: usize,
+    /// What was read, in order, for those who need the text as it was written.
+    pieces: Option<Vec<Piece>>,
 }
 
 fn is_word(b: u8) -> bool {
@@ -92,7 +107,33 @@ fn is_variable(b: u8) -> bool {
 impl<'a> Lexer<'a> {
     pub(crate) fn new(sources: &'a mut SourceMap, sink: &'a mut Sink, file: u32) -> Lexer<'a> {
         let text = sources.shared_text(file);
-        Lexer { sources, sink, file, text, pos: 0 }
+        Lexer { sources, sink, file, text, pos: 0, pieces: None }
+    }
+
+    /// Keeps what it reads from here on.
+    pub(crate) fn keep_pieces(&mut self) {
+        self.pieces = Some(Vec::new());
+    }
+
+    /// What was read since [`Lexer::keep_pieces`].
+    pub(crate) fn into_pieces(self) -> Vec<Piece> {
+        self.pieces.unwrap_or_default()
+    }
+
+    fn keep(&mut self, kind: PieceKind, start: usize, end: usize) {
+        let span = self.span(start, end);
+        if let Some(pieces) = &mut self.pieces {
+            pieces.push(Piece { kind, span, starts_statement: false });
+        }
+    }
+
+    /// Records that a statement begins at the token at `start`.
+    pub(crate) fn statement_at(&mut self, start: u32) {
+        let Some(pieces) = &mut self.pieces else { return };
+        let ahead = pieces.iter_mut().rev().take_while(|piece| piece.span.start >= start);
+        if let Some(piece) = ahead.last().filter(|piece| piece.span.start == start) {
+            piece.starts_statement = true;
+        }
     }
 
     pub(crate) fn span(&self, start: usize, end: usize) -> Span {
@@ -125,6 +166,7 @@ impl<'a> Lexer<'a> {
             symbol(&text[start..])
         };
         self.pos = start + len;
+        self.keep(kind.piece(), start, start + len);
         let name = if kind == TokenKind::Variable { start + 1 } else { start };
         Token { kind, span: self.span(name, start + len) }
     }
@@ -173,6 +215,7 @@ impl<'a> Lexer<'a> {
         };
         let config = Text::from(config);
         self.pos = i;
+        self.keep(PieceKind::Config, start, i);
         if let (Some(quote), true) = (unclosed, i == s.len()) {
             let c = char::from(s[quote]);
             self.sink.push(
@@ -203,10 +246,20 @@ impl<'a> Lexer<'a> {
                                 .help("close it with `*/`"),
                         );
                     }
+                    self.keep(PieceKind::BlockComment, i, end);
                     end
                 }
-                b'/' if s.get(i + 1) == Some(&b'/') => skip_comment(s, i),
-                b'#' if i == 0 || matches!(s[i - 1], b'\n' | b'\r') => self.directive(i),
+                b'/' if s.get(i + 1) == Some(&b'/') => {
+                    let end = skip_comment(s, i);
+                    let written = text[i..end].trim_end_matches(['\r', '\n']).len();
+                    self.keep(PieceKind::LineComment, i, i + written);
+                    end
+                }
+                b'#' if i == 0 || matches!(s[i - 1], b'\n' | b'\r') => {
+                    let end = self.directive(i);
+                    self.keep(PieceKind::Directive, i, end);
+                    end
+                }
                 _ => return,
             };
         }

@@ -49,6 +49,7 @@ mod resolve;
 mod source;
 mod splice;
 mod suggest;
+pub mod syntax;
 mod template;
 mod text;
 mod variables;
@@ -78,6 +79,8 @@ pub struct Options {
     pub classes: Vec<String>,
     /// Classes whose bodies are written to order. What the configuration itself defines under such a name goes first.
     pub templates: Vec<Template>,
+    /// If there are any, only libraries in these directories and those below are read. Another one is an error.
+    pub library_roots: Vec<PathBuf>,
 }
 
 /// What came of a configuration.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finding and reading the files that `require(library ...)` names.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// Where a library lies: as given if absolute, else next to the file that requires it, else in `conf` below or directly in a directory of
@@ -32,7 +32,12 @@ pub(crate) fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// The text of a library; bytes that aren't UTF-8 are replaced.
+/// The text of a library, [`MOST_BYTES`](crate::MOST_BYTES) at most; bytes that aren't UTF-8 are replaced.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
-    Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
+    let mut data = Vec::new();
+    std::fs::File::open(path)?.take(crate::MOST_BYTES + 1).read_to_end(&mut data)?;
+    if data.len() as u64 > crate::MOST_BYTES {
+        return Err(io::Error::other(format!("larger than {} MiB", crate::MOST_BYTES >> 20)));
+    }
+    Ok(String::from_utf8_lossy(&data).into_owned())
 }

@@ -30,8 +30,23 @@ pub(crate) const MAX_PORTS: u32 = 1 << 16;
 
 /// Parses one file of a source map.
 pub(crate) fn parse(sources: &mut SourceMap, sink: &mut Sink, file: u32) -> Vec<Stmt> {
-    let lexer = Lexer::new(sources, sink, file);
-    let mut parser = Parser { lexer, ahead: VecDeque::new(), depth: 0, last_in_error: None };
+    parse_all(&mut Parser::new(Lexer::new(sources, sink, file)))
+}
+
+/// Parses a file, and keeps what it consists of.
+pub(crate) fn parse_pieces(
+    sources: &mut SourceMap,
+    sink: &mut Sink,
+    file: u32,
+) -> (Vec<Stmt>, Vec<crate::syntax::Piece>) {
+    let mut lexer = Lexer::new(sources, sink, file);
+    lexer.keep_pieces();
+    let mut parser = Parser::new(lexer);
+    let statements = parse_all(&mut parser);
+    (statements, parser.lexer.into_pieces())
+}
+
+fn parse_all(parser: &mut Parser<'_>) -> Vec<Stmt> {
     let mut statements = Vec::new();
     loop {
         parser.statements(&mut statements);
@@ -52,6 +67,12 @@ struct Parser<'a> {
     depth: usize,
     /// End of the last text complained about: a message right behind it would only repeat it.
     last_in_error: Option<u32>,
+}
+
+impl<'a> Parser<'a> {
+    fn new(lexer: Lexer<'a>) -> Parser<'a> {
+        Parser { lexer, ahead: VecDeque::new(), depth: 0, last_in_error: None }
+    }
 }
 
 impl Parser<'_> {
@@ -163,6 +184,9 @@ impl Parser<'_> {
     fn statements(&mut self, out: &mut Vec<Stmt>) {
         loop {
             let token = self.peek();
+            if !matches!(token.kind, TokenKind::Char('}' | ')' | ';') | TokenKind::DoubleBar) {
+                self.lexer.statement_at(token.span.start);
+            }
             match token.kind {
                 TokenKind::Ident
                 | TokenKind::Arrow

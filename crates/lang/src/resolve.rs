@@ -98,7 +98,7 @@ pub(crate) fn resolve_body(
     let statements = crate::parser::parse(sources, sink, file);
     let span = Span { file, start: 0, end: 0 };
     let mut resolver = Resolver::new(sources, sink, options, std::mem::take(program), span);
-    let body = resolver.body(&BodyDef { formals: Vec::new(), statements, span }, name);
+    let body = resolver.body(&BodyDef { formals: Vec::new(), statements, span, whole: span }, name);
     *program = resolver.program;
     program.bodies.push(body);
     program.bodies.len() - 1

@@ -149,6 +149,36 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
+/// Where a text names variables: byte ranges of the names.
+pub(crate) fn mentions(text: &str) -> Vec<std::ops::Range<usize>> {
+    let mut found = Vec::new();
+    mentions_in(text, 0, 0, &mut found);
+    found
+}
+
+fn mentions_in(text: &str, at: usize, depth: usize, found: &mut Vec<std::ops::Range<usize>>) {
+    if depth > MAX_DEPTH || !text.contains('$') {
+        return;
+    }
+    for piece in pieces(text) {
+        let Piece::Reference(reference) = piece else { continue };
+        let behind = usize::from(reference.form != Form::Plain);
+        let inner_at = at + reference.end - behind - reference.inner.len();
+        let name = match reference.form {
+            Form::Plain => reference.inner,
+            Form::Braces => split_braces(reference.inner).0,
+            Form::Parentheses => "",
+        };
+        if !name.is_empty() {
+            let start = inner_at + reference.inner.len() - reference.inner.trim_start().len();
+            found.push(start..start + name.len());
+        }
+        if reference.form != Form::Plain {
+            mentions_in(reference.inner, inner_at, depth + 1, found);
+        }
+    }
+}
+
 /// What a text may refer to, as [`substitute`] asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup<'t> {

@@ -17,6 +17,7 @@
 
 mod addresses;
 mod faults;
+mod files;
 mod line;
 pub mod names;
 
@@ -25,6 +26,7 @@ use std::path::Path;
 
 pub use addresses::{AddressRange, Addresses};
 pub use faults::Faults;
+pub use files::{NOT_READ, may_read, without_files};
 pub use line::{Line, Rest, Word, lines};
 
 /// Bytes of a rule file, and of a file with members of a set, at most.
@@ -36,8 +38,9 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// A file's text, decompressed if gzip has compressed it, if it has no more than [`FILE_MAX`] bytes.
 ///
 /// # Errors
-/// It cannot be read, or is too long.
+/// It cannot be read, is too long, or no file is read here ([`without_files`]).
 pub fn bounded(path: &Path) -> Result<String, String> {
+    may_read(path)?;
     let said = |why: &dyn std::fmt::Display| format!("cannot read '{}': {why}", path.display());
     let length = std::fs::metadata(path).map_err(|e| said(&e))?.len();
     if length > FILE_MAX {

@@ -51,7 +51,7 @@ impl Balancing {
             outside: Vec::new(),
         };
         let outside = outside_of(router, outside)?;
-        if !Path::new(&new.file).exists() {
+        if rulefile::may_read(Path::new(&new.file)).is_err() || !Path::new(&new.file).exists() {
             return Ok(new);
         }
         let reading = balance::read_file(Path::new(&new.file))?;

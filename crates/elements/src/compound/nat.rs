@@ -43,6 +43,11 @@ pub struct Translation {
     prefix: Option<Prefix64>,
 }
 
+/// Whether the file of statements is there, and may be read here.
+fn is_readable(path: &str) -> bool {
+    rulefile::may_read(Path::new(path)).is_ok() && Path::new(path).exists()
+}
+
 impl Translation {
     /// How a router translates addresses whose interfaces and routes are known. `outside` are the interfaces that lead outside; if there is none, those of default routes, or else those with DHCP.
     /// A file is read, if it is there: the router answers ARP for outside addresses on its links. No statements: inside networks share the
@@ -59,7 +64,7 @@ impl Translation {
             given => given,
         };
         let reading = match &source {
-            Source::File(path) if !Path::new(path).exists() => {
+            Source::File(path) if !is_readable(path) => {
                 return Ok(Translation {
                     source,
                     is_there: false,

@@ -128,6 +128,7 @@ impl FromArg for Address {
 
 /// Reads a file with a key.
 fn read_key(file: &str) -> Result<Key, String> {
+    rulefile::may_read(file.as_ref()).map_err(|why| format!("KEY {why}"))?;
     let text = std::fs::read(file).map_err(|why| format!("KEY {file}: {why}"))?;
     Key::new(text.trim_ascii()).map_err(|why| format!("KEY {file}: {why}"))
 }

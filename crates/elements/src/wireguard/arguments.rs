@@ -97,6 +97,7 @@ pub(super) fn read(args: &mut Args<'_>) -> Option<Told> {
 }
 
 fn read_file(args: &mut Args<'_>, file: &str) -> Option<Config> {
+    rulefile::may_read(file.as_ref()).map_err(|why| args.error(format!("FILE: {why}"))).ok()?;
     let read = pipes::open(file.as_ref(), Duration::ZERO).and_then(|input| input.read_all(FILE_MAX));
     let bytes = read.map_err(|why| args.error(format!("FILE: cannot read {file}: {why}"))).ok()?;
     match config::parse_bytes(bytes) {

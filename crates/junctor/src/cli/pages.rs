@@ -10,7 +10,6 @@ use clap::{Command, CommandFactory as _};
 use engine::Reason;
 
 use super::{Cli, help};
-use crate::describe;
 
 /// Columns of a command's help in the book.
 const WIDTH: usize = 92;
@@ -86,7 +85,7 @@ fn index() -> String {
     for (kind, manuals) in by_kind() {
         let _ = write!(text, "\n## [{kind}](elements/{kind}.md)\n\n| class | purpose |\n|---|---|\n");
         for (name, manual) in manuals {
-            let purpose = describe::purpose(manual).replace('|', "\\|");
+            let purpose = elements::purpose(manual).replace('|', "\\|");
             let _ = writeln!(text, "| [{name}](elements/{kind}.md#{}) | {purpose} |", name.to_lowercase());
         }
     }

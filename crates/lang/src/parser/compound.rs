@@ -53,7 +53,8 @@ impl Parser<'_> {
         let open = self.next();
         let mut compound = CompoundDef { bodies: Vec::new(), extends: None, span: open.span };
         if !self.enter(open, "compound element") {
-            let body = BodyDef { formals: Vec::new(), statements: Vec::new(), span: open.span };
+            let body =
+                BodyDef { formals: Vec::new(), statements: Vec::new(), span: open.span, whole: open.span };
             compound.bodies.push(body);
             return compound;
         }
@@ -95,7 +96,9 @@ impl Parser<'_> {
             }
         }
         let span = if start.end > start.start { open.span.to(start) } else { open.span };
-        BodyDef { formals, statements, span: Span { start: span.start, end: span.start + 1, ..span } }
+        let end = self.peek().span.start;
+        let whole = Span { start: start.start.min(end), end, ..start };
+        BodyDef { formals, statements, span: Span { start: span.start, end: span.start + 1, ..span }, whole }
     }
 
     /// `$a, KEY $b |`, if it stands here.

@@ -121,7 +121,16 @@ impl Resolver<'_> {
                 return;
             }
         };
-        if !self.libraries.insert(library::identity(&path)) {
+        let identity = library::identity(&path);
+        let roots = &self.options.library_roots;
+        if !roots.is_empty() && !roots.iter().any(|root| identity.starts_with(library::identity(root))) {
+            let message = format!("library '{name}' is not read here: it lies outside of the project");
+            self.sink
+                .push(Diagnostic::error("E0505", message).at(span).help("keep the library in the project"));
+            self.sink.names_missing = true;
+            return;
+        }
+        if !self.libraries.insert(identity) {
             return;
         }
         if self.library_depth >= MAX_LIBRARY_DEPTH {
