@@ -10,8 +10,8 @@ use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     affinity, apply, balance, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib,
-    firewall, fmt, init, ipsec, lab, lsp, manage, nat, opener, outcome, parallelize, plan, profile, routing, run,
-    saved, service, sessions, top, trace, trial, trials, up,
+    firewall, fmt, init, ipsec, lab, lsp, manage, nat, opener, outcome, parallelize, plan, profile, routing,
+    run, saved, service, sessions, top, trace, trial, trials, up,
 };
 
 /// A multicore software router that runs Click-language configurations.
