@@ -2,6 +2,10 @@
 //! Any text as a listing of nftables: none ends the process, and what is imported can be used.
 #![no_main]
 
+// Cargo takes a crate under one name only.
+extern crate junctor_firewall as firewall;
+extern crate junctor_nat as nat;
+
 #[path = "../../crates/nftables/tests/json_check/mod.rs"]
 mod json_check;
 
