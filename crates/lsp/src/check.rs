@@ -10,6 +10,8 @@ use crate::document::{Checked, Document, Language, location_in};
 
 /// A longer text is not checked, so that no text holds an editor up for long.
 const CHECKED_BYTES: usize = 8 << 20;
+/// Problems of a text that are published at most: editors keep all of them.
+const PUBLISHED: usize = 1000;
 /// Where no library is: stands for the folders of a project that has none.
 const NOWHERE: &str = "/dev/null";
 /// The code of a library that was left out.
@@ -69,7 +71,8 @@ fn configuration(document: &Document, libraries: &Libraries, registry: &engine::
 
 /// What was found, in the protocol's form.
 pub(crate) fn published(document: &Document, checked: &Checked) -> Value {
-    let all = checked.diagnostics.iter().map(|found| published_one(document, checked, found));
+    let all = checked.diagnostics.iter().take(PUBLISHED);
+    let all = all.map(|found| published_one(document, checked, found));
     json!({
         "uri": document.uri,
         "version": document.version,
@@ -131,5 +134,20 @@ fn severity(found: &Diagnostic) -> u32 {
         Severity::Error => 1,
         Severity::Warning => 2,
         Severity::Note => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_floods_the_editor() {
+        let text: String = (0..2 * PUBLISHED).map(|n| format!("q{n} :: Queue;\n")).collect();
+        let document = Document::open("file:///a.click", "click", 1, text);
+        let checked = check(&document, &Libraries::default(), &elements::registry());
+        assert!(checked.diagnostics.len() > PUBLISHED);
+        let published = published(&document, &checked);
+        assert_eq!(published["diagnostics"].as_array().map(Vec::len), Some(PUBLISHED));
     }
 }
