@@ -38,19 +38,22 @@ const AGAIN_MS = 2000;
 
 const place = (id) => document.getElementById(id);
 
-/** What pages share. `on` registers for looks until the page is left. */
+/** What pages share; each also gets `on`, which registers for looks until the page is left. */
 const shared = {
   router: null,
   looks: [],
   takers: new Set(),
   left: null,
-  on(take) {
-    this.takers.add(take);
-    this.left.signal.addEventListener("abort", () => this.takers.delete(take));
-    if (this.looks.length) take(this.looks.at(-1), this.looks);
-  },
   go(page, ...parts) { location.hash = "#/" + [page, ...parts].map(encodeURIComponent).join("/"); },
 };
+
+/** Registers for looks until a page is left. */
+function on(left, take) {
+  if (left.signal.aborted) return;
+  this.takers.add(take);
+  left.signal.addEventListener("abort", () => this.takers.delete(take));
+  if (this.looks.length) take(this.looks.at(-1), this.looks);
+}
 
 let stream = null;
 
@@ -119,14 +122,15 @@ async function show() {
     else link.removeAttribute("aria-current");
   }
   document.title = `${title} · Junctor`;
-  const main = place("view");
-  main.replaceChildren(h("h1", {}, title));
+  // A page that is left while it fetches goes on in an element that nobody sees.
+  const main = h("div", {}, h("h1", {}, title));
+  place("view").replaceChildren(main);
   if (!shared.router && key !== "tests") {
     put_none(main);
     return;
   }
   try {
-    await view(main, shared, parts);
+    await view(main, { ...shared, left: shared.left, on: on.bind(shared, shared.left) }, parts);
   } catch (why) {
     failed(why);
   }
@@ -186,7 +190,12 @@ place("router").addEventListener("change", (event) => {
   follow(event.target.value || null);
   show();
 });
-place("router").addEventListener("pointerdown", () => list().catch(failed));
+place("router").addEventListener("pointerdown", () => list().then((now) => {
+  // The one that was followed may have ended, and another have taken its place.
+  if (now === shared.router) return;
+  follow(now);
+  show();
+}).catch(failed));
 window.addEventListener("hashchange", show);
 theme();
 start();

@@ -75,12 +75,22 @@ impl Source {
 
     /// Reads and elaborates the configuration. Warns on standard error of values for variables that it does not have.
     pub fn load(&self) -> Loaded {
-        let options = self.options();
+        self.load_with(&self.options())
+    }
+
+    /// The same, but a library that the configuration requires is an error.
+    pub fn load_alone(&self) -> Loaded {
+        let mut options = self.options();
+        options.library_roots = vec!["/proc/self/fd/none".into()];
+        self.load_with(&options)
+    }
+
+    fn load_with(&self, options: &lang::Options) -> Loaded {
         let parsed = match &self.origin {
-            Origin::Text(text) => lang::load_str("config", text, &options),
-            Origin::File(path) => lang::load_file(path, &options),
+            Origin::Text(text) => lang::load_str("config", text, options),
+            Origin::File(path) => lang::load_file(path, options),
             Origin::Input => match lang::read_text_of("<stdin>", std::io::stdin().lock()) {
-                Ok(text) => lang::load_bytes("<stdin>", &text, &options),
+                Ok(text) => lang::load_bytes("<stdin>", &text, options),
                 Err(why) => lang::failed("<stdin>", *why),
             },
         };

@@ -22,7 +22,6 @@ const OPEN_FILES: [&str; 14] = [
     "AggregateIPFlows",
     "Balance",
     "DriverManager",
-    "Firewall",
     "FromDump",
     "FromIPSummaryDump",
     "LookupIPRoute",
@@ -38,7 +37,7 @@ const OPEN_FILES: [&str; 14] = [
 const OPEN_SOCKETS: [&str; 3] = ["ControlSocket", "McastSocket", "Socket"];
 
 /// Classes whose elements write to the files that they name.
-const WRITE_FILES: [&str; 13] = [
+const WRITE_FILES: [&str; 12] = [
     "ARPPrint",
     "AggregateCounter",
     "AggregateIPFlows",

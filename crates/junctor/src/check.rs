@@ -41,14 +41,24 @@ pub(crate) struct Args {
     /// Print the diagnostics, or what --explain says, as JSON.
     #[arg(long)]
     json: bool,
+    /// Read no file that the configuration names: it may come from somebody who may not read it.
+    #[arg(long, hide = true)]
+    no_files: bool,
 }
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
+    if args.no_files {
+        return rulefile::without_files(|| checked(args));
+    }
+    checked(args)
+}
+
+fn checked(args: &Args) -> u8 {
     if let Some(path) = args.source.path().filter(|path| up::is_deployment(path)) {
         return deployment(args, std::path::Path::new(path));
     }
-    let loaded = match args.source.load() {
+    let loaded = match if args.no_files { args.source.load_alone() } else { args.source.load() } {
         Ok(loaded) => loaded,
         Err(why) => return outcome::usage(why),
     };

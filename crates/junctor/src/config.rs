@@ -57,6 +57,11 @@ impl Source {
         conf::Source::try_from(self).map(|source| source.load())
     }
 
+    /// The same without libraries.
+    pub(crate) fn load_alone(&self) -> Result<Loaded, String> {
+        conf::Source::try_from(self).map(|source| source.load_alone())
+    }
+
     /// A configuration from elsewhere, with these variables and libraries.
     fn from(&self, origin: Origin) -> Result<conf::Source, String> {
         let mut defines = self.sort().1;

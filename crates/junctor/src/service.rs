@@ -190,6 +190,10 @@ impl Service {
                 self.tell_manager("STOPPING=1");
                 return Ok(self.supervised.stop());
             }
+            if !self.supervised.is_running() {
+                // The next start tries again to bring the confirmed commit into service.
+                return Err(Stop::Failed("no planes run, since the way back failed; see above".into()));
+            }
             if let Some(ended) = self.supervised.ended() {
                 if ended.success() {
                     self.say("the planes were stopped");
@@ -286,6 +290,7 @@ impl Service {
     /// Takes an event and carries out all that follows; returns what was done about planes.
     fn step(&mut self, event: Event) -> Result<Vec<String>, String> {
         let commit = if let Event::Apply { commit, .. } = &event { Some(*commit) } else { None };
+        let wants_to_keep = matches!(event, Event::Apply { .. } | Event::Confirm);
         let now = self.epoch.elapsed();
         let mut steps = match self.machine.step(now, event) {
             Ok(steps) => steps,
@@ -317,6 +322,9 @@ impl Service {
                     }
                     Step::Returned(commit, why) => {
                         self.say(&format!("back to commit {}: {why}", self.machine.running()));
+                        if wants_to_keep {
+                            failed = Some(format!("commit {commit} was taken back: {why}"));
+                        }
                         self.returned(commit, why);
                         continue;
                     }

@@ -70,7 +70,20 @@ impl Site {
         assert!(more.is_ok(), "{handler}: {before}: {}", self.router.stderr());
     }
 
+    /// The rights of all threads, when workers have given up theirs: one that was just started has the rights of its parent yet.
     fn security(&self) -> Value {
+        let mut seen = Value::Null;
+        let settled = wait_for("workers give up their rights", PATIENCE, || {
+            seen = self.security_now();
+            let threads = seen["security"]["threads"].as_array().unwrap();
+            let is_worker = |thread: &&Value| thread["name"].as_str().unwrap().starts_with("worker-");
+            threads.iter().filter(is_worker).all(|worker| worker["role"] == "worker")
+        });
+        assert!(settled.is_ok(), "{seen:#}");
+        seen
+    }
+
+    fn security_now(&self) -> Value {
         let command = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let is_router = |pid: &i32| String::from_utf8_lossy(&command(pid)).contains("\0run\0");
         let pid = self.dut.inhabitants().into_iter().find(is_router).unwrap().to_string();

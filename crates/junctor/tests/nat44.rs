@@ -581,7 +581,13 @@ fn a_deployment_may_translate_to_an_interface() {
     let interfaces = ["d0=dhcp", "d1=10.0.1.1/24"];
     let write = |more: &[&str]| {
         let words = ["--nat", &statements, "--directory", &directory];
-        Command::new(JUNCTOR).arg("router").args(interfaces).args(words).args(more).output().unwrap()
+        Command::new(JUNCTOR)
+            .args(["router", "--force"])
+            .args(interfaces)
+            .args(words)
+            .args(more)
+            .output()
+            .unwrap()
     };
     let missing = write(&[]);
     assert!(

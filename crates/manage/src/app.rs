@@ -143,8 +143,7 @@ impl App {
     }
 
     /// Answers a request.
-    pub async fn answer(&self, peer: &Peer, mut request: Request) -> Result<Response, Infallible> {
-        use tower_service::Service as _;
+    pub async fn answer(&self, peer: &Peer, request: Request) -> Result<Response, Infallible> {
         let what = (request.method().to_string(), request.uri().path().to_owned());
         if let Some(file) = page::file(request.method(), request.uri().path()) {
             let mut response = match self.shared.admit_to_page(peer, &request) {
@@ -155,20 +154,40 @@ impl App {
             harden(response.headers_mut());
             return Ok(response);
         }
-        let (who, mut response) = match self.shared.admit(peer, &request) {
+        // A request that has been let in is carried out and recorded, also if its client goes away meanwhile.
+        let (app, peer) = (self.clone(), peer.clone());
+        let done = tokio::spawn(async move { app.admitted(&peer, request, (&what.0, &what.1)).await }).await;
+        let broken = |_| refusal(&Problem::new(Kind::Internal, "the request ended before its answer"));
+        let mut response = done.unwrap_or_else(broken);
+        harden(response.headers_mut());
+        Ok(response)
+    }
+
+    /// Lets a request in, carries it out, and records it.
+    async fn admitted(&self, peer: &Peer, mut request: Request, what: (&str, &str)) -> Response {
+        use tower_service::Service as _;
+        let is_change = !is_read(request.method());
+        let (who, response) = match self.shared.admit(peer, &request) {
             Ok(who) => {
                 let name = who.name.clone();
                 request.extensions_mut().insert(who);
                 request.extensions_mut().insert(ClientKey(peer.key()));
                 let done = tokio::time::timeout(ALTOGETHER, self.router.clone().call(request)).await;
-                let late = || refusal(&Problem::new(Kind::TimedOut, "the request took longer than a minute"));
+                let late = || {
+                    let problem = Problem::new(Kind::TimedOut, "the request took longer than a minute");
+                    let mut response = refusal(&problem);
+                    // What it began goes on.
+                    if is_change {
+                        response.extensions_mut().insert(Noted);
+                    }
+                    response
+                };
                 (name, done.map_or_else(|_| late(), |Ok(response)| response))
             }
             Err(problem) => ("-".to_owned(), refusal(&problem)),
         };
-        self.shared.record(peer, &who, (&what.0, &what.1), &response);
-        harden(response.headers_mut());
-        Ok(response)
+        self.shared.record(peer, &who, what, &response);
+        response
     }
 }
 

@@ -88,7 +88,10 @@ impl Directories {
 fn only(directory: &Path) -> Result<String, String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
-        .filter(|entry| entry.path().is_dir())
+        // Other folders there, such as certificates, are no services.
+        .filter(|entry| {
+            ["router.click", "deployment.toml"].iter().any(|main| entry.path().join(main).is_file())
+        })
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();

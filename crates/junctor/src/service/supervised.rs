@@ -83,6 +83,11 @@ impl Supervised {
     }
 
     /// How the supervisor ended, if it has.
+    /// Whether there is a supervisor, or was one whose end has not been looked at yet.
+    pub(super) fn is_running(&self) -> bool {
+        self.child.is_some()
+    }
+
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         let ended = self.child.as_mut()?.child.try_wait().ok()??;
         self.child = None;

@@ -46,9 +46,15 @@ impl Service {
 
     /// The same without a note for the next start.
     pub(super) fn transfer(&mut self, from: u64, to: u64) -> Result<Vec<String>, Failed> {
-        let (old, old_files) = self.planes_of(from).map_err(Failed::PutBack)?;
         let (new, new_files) = self.planes_of(to).map_err(Failed::PutBack)?;
-        let actions = saved::plan((&old, &old_files), (&new, &new_files));
+        let actions = match self.planes_of(from) {
+            Ok((old, old_files)) => saved::plan((&old, &old_files), (&new, &new_files)),
+            // What is damaged can still be left.
+            Err(why) => {
+                self.say(&format!("{why}; all planes are started anew"));
+                vec![Action::RestartAll]
+            }
+        };
         let texts: Vec<String> = actions.iter().map(Action::to_string).collect();
         let done = self.lead_to(to).map_err(|why| (0, why)).and_then(|()| self.act_all(&actions));
         let Err((tried, why)) = done else {

@@ -164,7 +164,13 @@ fn operators_write() {
     let rig = Rig::new();
     let put = |path: &str, body: Value| rig.ask("PUT", path, &body);
     assert_eq!(put("/api/v1/routers/r1/handlers/c.reset", json!({ "value": "x\r\nWRITE stop" })).0, 200);
-    assert_eq!(put("/api/v1/routers/r1/handlers/stop", json!({ "value": "" })).0, 400);
+    for own in ["stop", ".stop", "0.stop", "0..stop", "..stop"] {
+        assert_eq!(
+            put(&format!("/api/v1/routers/r1/handlers/{own}"), json!({ "value": "" })).0,
+            400,
+            "{own}"
+        );
+    }
     assert_eq!(put("/api/v1/routers/r1/control/stop", json!({ "value": "" })).0, 200);
     let (status, problem) = put("/api/v1/routers/r1/handlers/q.length", json!({ "value": "1" }));
     assert_eq!((status, &problem["type"]), (422, &json!("urn:junctor:problem:refused")));
@@ -178,7 +184,7 @@ fn operators_write() {
     // A line of the audit log for each, with the path and the user.
     let log = String::from_utf8(rig.log.0.lock().unwrap().clone()).unwrap();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 6, "{log}");
+    assert_eq!(lines.len(), 10, "{log}");
     assert_eq!(
         (&lines[1]["who"], &lines[1]["status"], &lines[1]["path"]),
         (&json!("uid 1000"), &json!(400), &json!("/api/v1/routers/r1/handlers/stop"))

@@ -105,7 +105,7 @@ fn text(call: &Call) -> Result<&str, Problem> {
 
 fn check(call: &Call) -> Result<Answer, Problem> {
     call.only(&text_body())?;
-    let options = ["check".to_owned(), "--json".to_owned()];
+    let options = ["check".to_owned(), "--json".to_owned(), "--no-files".to_owned()];
     let mut command = call.shared.routers.command(None, &options, &["-".into()])?;
     let (status, output, words) = jobs::run(&mut command, text(call)?, PATIENCE)?;
     let diagnostics = serde_json::from_str::<Value>(&output).ok().filter(Value::is_array);

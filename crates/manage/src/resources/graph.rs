@@ -64,8 +64,22 @@ fn schema() -> Value {
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     packets: f64,
-    cycles: f64,
     received: f64,
+    /// Cycles of the batches that were timed, and their packets.
+    timed_cycles: f64,
+    timed_packets: f64,
+    /// Cycles that it took otherwise.
+    own_cycles: f64,
+}
+
+impl Load {
+    /// Cycles for all packets, by what the timed ones took.
+    fn cycles(&self) -> f64 {
+        let packets = if self.received > 0.0 { self.received } else { self.packets };
+        let of_packets =
+            if self.timed_packets > 0.0 { self.timed_cycles / self.timed_packets * packets } else { 0.0 };
+        self.own_cycles + of_packets
+    }
 }
 
 /// The rates that a drawing needs.
@@ -94,7 +108,9 @@ impl<'a> Rates<'a> {
                         *rates.outputs.entry((&object.name, output)).or_default() += rate;
                     }
                 }
-                "element.own_cycles" | "element.cycles" => load.cycles += rate,
+                "element.own_cycles" => load.own_cycles += rate,
+                "element.cycles" => load.timed_cycles += rate,
+                "element.cycles_packets" => load.timed_packets += rate,
                 "element.received" => load.received += rate,
                 _ => {}
             }
@@ -134,7 +150,7 @@ fn element(
         .into_iter()
         .flatten()
         .map(|(worker, load)| {
-            let busy = if hz > 0.0 { (load.cycles / hz).min(1.0) } else { 0.0 };
+            let busy = if hz > 0.0 { (load.cycles() / hz).min(1.0) } else { 0.0 };
             json!({ "worker": worker, "packets_per_s": load.packets, "busy_share": busy })
         })
         .collect();

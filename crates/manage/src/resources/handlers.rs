@@ -92,7 +92,10 @@ fn put(call: &Call, handler: &str) -> Result<Answer, Problem> {
 
 fn write(call: &Call) -> Result<Answer, Problem> {
     let handler = word(call.part("handler"), "path: handler")?;
-    if !handler.contains('.') {
+    // The control protocol knows handlers of the router itself as `.NAME` and `0.NAME`, too.
+    let is_of_element =
+        handler.split_once('.').is_some_and(|(element, _)| !element.is_empty() && element != "0");
+    if !is_of_element {
         let fix = "as an administrator, PUT /api/v1/routers/{router}/control/{handler}";
         return Err(Problem::invalid(
             "path: handler",
