@@ -67,35 +67,35 @@ pub(crate) struct Args {
 #[derive(Clone, Debug, clap::Args)]
 struct Protocols {
     /// Speak OSPF on all interfaces with an IPv4 address.
-    #[arg(long)]
+    #[arg(help_heading = "Routing protocols", long)]
     ospf: bool,
     /// Speak OSPFv3 on all interfaces with an IPv6 address.
-    #[arg(long)]
+    #[arg(help_heading = "Routing protocols", long)]
     ospf6: bool,
     /// Speak RIP on all interfaces with an IPv4 address.
-    #[arg(long)]
+    #[arg(help_heading = "Routing protocols", long)]
     rip: bool,
     /// Speak RIPng on all interfaces with an IPv6 address.
-    #[arg(long)]
+    #[arg(help_heading = "Routing protocols", long)]
     ripng: bool,
     /// Speak IS-IS on all interfaces, in area 49.0001.
-    #[arg(long, conflicts_with = "bird")]
+    #[arg(help_heading = "Routing protocols", long, conflicts_with = "bird")]
     isis: bool,
     /// Speak BGP as this autonomous system. Neighbours are to be added to the daemon's configuration.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(help_heading = "Routing protocols", long, value_name = "NUMBER")]
     bgp: Option<u32>,
     /// Route multicast by PIM and IGMP on all interfaces with an IPv4 address (pimd), and by PIM and MLD on those with an IPv6 address, if there is a
     /// pim6d. A rendezvous point is to be added to the daemon's configuration.
-    #[arg(long, conflicts_with = "bird")]
+    #[arg(help_heading = "Routing protocols", long, conflicts_with = "bird")]
     pim: bool,
     /// Watch the neighbours of OSPF and BGP by BFD, which the router itself runs for FRR's bfdd. BIRD runs its own.
-    #[arg(long)]
+    #[arg(help_heading = "Routing protocols", long)]
     bfd: bool,
     /// Run FRR, as without this option.
-    #[arg(long, conflicts_with = "bird")]
+    #[arg(help_heading = "Routing protocols", long, conflicts_with = "bird")]
     frr: bool,
     /// Run BIRD 2 in place of FRR.
-    #[arg(long)]
+    #[arg(help_heading = "Routing protocols", long)]
     bird: bool,
 }
 
