@@ -274,7 +274,7 @@ mod tests {
         let text = "FromDevice(a) -> CheckIPHeader(14) -> q :: Queue -> Unqueue -> Discard;
             b :: FromDevice(b) -> Queue -> ToDevice(a)";
         let graph = lang::load_str("test", text, &elements::options()).graph.expect("a graph");
-        let subject = Subject::new(&graph, text).expect("patterns").with_run_ms(3).with_queues(1);
+        let subject = Subject::new(&graph, text).expect("patterns").with_run_ms(10).with_queues(1);
         let Ok(trial) =
             Trial::new(&subject, 2, &[1, 2]).and_then(|t| t.with_distance(&subject, None).rounds(3))
         else {
