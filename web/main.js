@@ -130,7 +130,7 @@ async function show() {
     return;
   }
   try {
-    await view(main, { ...shared, left: shared.left, on: on.bind(shared, shared.left) }, parts);
+    await view(main, { ...shared, on: on.bind(shared, shared.left) }, parts);
   } catch (why) {
     failed(why);
   }

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
+use wire::Prefix;
 
 use crate::answer::Answer;
 use crate::call::Call;
@@ -47,24 +48,13 @@ fn ask(call: &Call, handler: &str) -> Result<Value, Problem> {
     serde_json::from_str(&text).map_err(broken)
 }
 
-/// A prefix: its address and length.
-fn prefix(text: &str) -> Option<(IpAddr, u32)> {
-    let (address, length) =
-        text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
-    let address: IpAddr = address.parse().ok()?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let length = length.map_or(Some(most), |length| length.parse().ok())?;
-    (length <= most).then_some((address, length))
-}
-
 /// Whether one prefix is within another.
-fn is_within((inner, length): (IpAddr, u32), (outer, least): (IpAddr, u32)) -> bool {
-    let bits = |address: IpAddr| match address {
-        IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
-        IpAddr::V6(address) => address.to_bits(),
-    };
-    let differ = (bits(inner) ^ bits(outer)).checked_shr(128 - least).unwrap_or(0);
-    inner.is_ipv4() == outer.is_ipv4() && length >= least && differ == 0
+fn is_within(inner: Prefix, outer: Prefix) -> bool {
+    match (inner, outer) {
+        (Prefix::V4(inner), Prefix::V4(outer)) => inner.len() >= outer.len() && outer.contains(inner.addr()),
+        (Prefix::V6(inner), Prefix::V6(outer)) => inner.len() >= outer.len() && outer.contains(inner.addr()),
+        _ => false,
+    }
 }
 
 fn read(call: &Call) -> Result<Answer, Problem> {
@@ -84,8 +74,8 @@ fn read(call: &Call) -> Result<Answer, Problem> {
     }
     let within = call.asked("prefix").map(|text| {
         let fix = "give ADDRESS/LENGTH";
-        prefix(text)
-            .ok_or_else(|| Problem::invalid("query: prefix", format!("'{}' is no prefix", shown(text)), fix))
+        text.parse::<Prefix>()
+            .map_err(|_| Problem::invalid("query: prefix", format!("'{}' is no prefix", shown(text)), fix))
     });
     let within = within.transpose()?;
     let all = if call.asked("all") == Some("true") { " all" } else { "" };
@@ -96,7 +86,7 @@ fn read(call: &Call) -> Result<Answer, Problem> {
         return Err(Problem::new(Kind::Broken, "the control plane's answer is no list"));
     };
     let is_fit = |row: &Value| {
-        let found = || row["prefix"].as_str().and_then(prefix);
+        let found = || row["prefix"].as_str().and_then(|text| text.parse().ok());
         within.is_none_or(|outer| found().is_some_and(|inner| is_within(inner, outer)))
             && feed.is_none_or(|feed| row["feed"] == feed)
     };
@@ -130,11 +120,11 @@ mod tests {
             ("10.0.0.0/8", "::/0", false),
         ] {
             assert_eq!(
-                is_within(prefix(inner).unwrap(), prefix(outer).unwrap()),
+                is_within(inner.parse().unwrap(), outer.parse().unwrap()),
                 expected,
                 "{inner} {outer}"
             );
         }
-        assert!(prefix("10.0.0.0/33").is_none() && prefix("x/1").is_none() && prefix("label 5").is_none());
+        assert!(["10.0.0.0/33", "x/1", "label 5"].iter().all(|text| text.parse::<Prefix>().is_err()));
     }
 }

@@ -4,10 +4,9 @@
 use std::ffi::OsStr;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
+
+use super::start;
 
 /// Two workers, a queue between them, and packets that are dropped: half of them have a wrong checksum.
 const TEXT: &str = "
@@ -17,30 +16,6 @@ const TEXT: &str = "
     broken -> check;
     ttl[1] -> ICMPError(10.0.0.1, timeexceeded) -> Discard;
     StaticThreadSched(good 0, broken 0, u 1)";
-
-/// A process that ends with this.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Starts `junctor` and waits until it reports that it is ready.
-fn start(directory: &Path, name: &str, arguments: &[&str]) -> Running {
-    let notified = directory.join(format!("{name}.notify"));
-    let socket = UnixDatagram::bind(&notified).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
-    command.args(arguments).env("NOTIFY_SOCKET", &notified).stdout(Stdio::null()).stderr(Stdio::null());
-    let running = Running(command.spawn().unwrap());
-    let mut bytes = [0; 256];
-    let n = socket.recv(&mut bytes).unwrap_or_else(|why| panic!("{name} is not ready: {why}"));
-    assert!(String::from_utf8_lossy(&bytes[..n]).contains("READY=1"));
-    running
-}
 
 #[test]
 fn the_page_is_used_in_a_browser() {
