@@ -14,7 +14,8 @@
 //! * `OWN ADDRESS` an outside address that is the router's own. Packets to it that belong to no session pass; packets to other outside addresses are dropped then. May be
 //!   repeated.
 //! * `INTERFACE NAME [ADDRESS ...|ELEMENT]` an interface that statements may name in place of outside addresses. Its addresses are these; or those that the kernel has at the moment on the device of an element such as
-//!   FromHost, in its namespace; or, with neither, those that were last written to the handler `addresses`. They are the router's own. May be repeated.
+//!   FromHost, in its namespace; or, with neither, or where the kernel tells none, as of FromDevice, those that were last written to the handler `addresses`. Those that a statement uses are the router's own. May be
+//!   repeated.
 //! * `OUTSIDE PAINT ...` the paints of packets that have come by outside links. They are dropped if they have an inside address, translated or static, as their source or destination, unless they are
 //!   exempt. Without it, anyone may send from or to inside addresses.
 //! * `RESERVED PORT[-PORT] ...` ports of the router's own addresses that inside hosts do not get, because programs of the router use them.

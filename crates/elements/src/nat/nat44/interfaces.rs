@@ -106,16 +106,19 @@ impl Interfaces {
         addresses
     }
 
-    /// Finds the devices, and looks at once and again in due time, as timer `timer` of the element.
+    /// Finds the devices, and looks at once and again in due time, as timer `timer` of the element. A device of which the kernel tells no
+    /// addresses has those that the handler says: files, and links without a twin.
     ///
     /// # Errors
     /// A name is not that of an element with a device.
     pub(super) fn initialize(&mut self, cx: &mut InitCx<'_>, timer: u32) -> Result<(), String> {
-        for (name, source) in &self.all {
+        for (name, source) in &mut self.all {
             if let Source::Device(element) = source {
                 let encap = Encap::find(cx, "INTERFACE", element, "FromHost and ToHost")?;
-                // Files and devices in memory have none.
-                self.devices.extend(encap.addresses().map(|_| (name.clone(), encap)));
+                match encap.addresses() {
+                    Some(_) => self.devices.push((name.clone(), encap)),
+                    None => *source = Source::Handler,
+                }
             }
         }
         if !self.devices.is_empty() {

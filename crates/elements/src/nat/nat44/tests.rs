@@ -592,6 +592,18 @@ fn the_kernel_says_which_addresses_an_interface_has() {
 }
 
 #[test]
+fn a_script_says_the_addresses_where_the_kernel_tells_none() {
+    let files = Temp::new();
+    let fake = crate::io::testing::Fake::new("eth0", &[&[]]);
+    let nat = text(&files.file("nat", DYNAMIC), ", INTERFACE ppp0 f");
+    let text = format!("f :: FromDevice(eth0) -> Discard; {nat}");
+    let mut run = Rig::text(&text).provider(fake).workers(2).ready();
+    run.write("nat.addresses", "ppp0 192.0.2.7").unwrap();
+    run.swap(&format!("{text} // again")).unwrap();
+    assert_eq!(run.read("nat.addresses"), "ppp0 192.0.2.7 used\n");
+}
+
+#[test]
 fn mistakes_about_interfaces_are_errors() {
     let files = Temp::new();
     let file = files.file("nat", DYNAMIC);
