@@ -75,7 +75,7 @@ pub enum Role {
     Declares,
     /// It stands for it.
     Uses,
-    /// A word of a configuration string that looks like the name of an element.
+    /// A word of a configuration string that looks like the name of an element, or of one in a compound (`outer/q`).
     Mentions,
 }
 
@@ -88,7 +88,7 @@ pub struct Name {
     pub kind: NameKind,
     /// What it does.
     pub role: Role,
-    /// The scope it stands in.
+    /// The scope it stands in; of a name behind a slash, as in `outer/q`, the body that declares it.
     pub scope: usize,
     /// All of a declaration: with its class and arguments, or with its body.
     pub whole: Span,
@@ -133,11 +133,52 @@ impl Syntax {
         let (names, scopes) = (index.names, index.scopes);
         let mut syntax =
             Syntax { sources, pieces, names, scopes, declared: HashMap::new(), diagnostics: sink.finish() };
-        for (number, name) in syntax.names.iter().enumerate().filter(|(_, n)| n.role == Role::Declares) {
-            let key = (name.kind, name.scope, syntax.text(number).to_owned());
-            syntax.declared.entry(key).or_default().push(number);
+        syntax.declare();
+        let inside: Vec<Name> = index.paths.iter().flat_map(|path| syntax.inside(path)).collect();
+        if !inside.is_empty() {
+            syntax.names.extend(inside);
+            syntax.names.sort_by_key(|name| (name.span.start, name.span.end));
+            syntax.declare();
         }
         syntax
+    }
+
+    /// Makes the table of declarations.
+    fn declare(&mut self) {
+        self.declared.clear();
+        for (number, name) in self.names.iter().enumerate().filter(|(_, n)| n.role == Role::Declares) {
+            let key = (name.kind, name.scope, self.sources.snippet(name.span).to_owned());
+            self.declared.entry(key).or_default().push(number);
+        }
+    }
+
+    /// The names of a path behind its first slash, each with the body that declares it as its scope. A path ends where no body, or more than
+    /// one, declares the next name.
+    fn inside(&self, path: &index::Path) -> Vec<Name> {
+        let mut names = Vec::new();
+        let mut scope = path.scope;
+        for two in path.parts.windows(2) {
+            let (outer, span) = (self.sources.snippet(two[0]), two[1]);
+            let Some(declared) = self.find(NameKind::Element, outer, scope, 0) else { break };
+            let declares =
+                |body: &usize| self.find(NameKind::Element, self.sources.snippet(span), *body, 0).is_some();
+            let mut bodies = self.bodies_of(declared).filter(declares);
+            let (Some(body), None) = (bodies.next(), bodies.next()) else { break };
+            scope = body;
+            let from = self.scopes[body].whole.start;
+            let (kind, role, whole) = (NameKind::Element, Role::Mentions, span);
+            names.push(Name { span, kind, role, scope, whole, class: None, from, bodies: (0, 0) });
+        }
+        names
+    }
+
+    /// The bodies of a declared element: its own, or those of its class.
+    pub fn bodies_of(&self, element: usize) -> std::ops::Range<usize> {
+        let name = &self.names[element];
+        let class = name.class.and_then(|class| {
+            self.find(NameKind::Class, self.sources.snippet(class), name.scope, name.span.start)
+        });
+        self.bodies(class.unwrap_or(element))
     }
 
     /// The text, without a byte order mark.

@@ -150,6 +150,15 @@ impl Offer<'_> {
 
     fn elements(&mut self) {
         let scope = self.scope();
+        self.elements_of(scope);
+        if self.syntax.scopes()[scope].parent.is_some() {
+            self.add("input", Kind::Element, "");
+            self.add("output", Kind::Element, "");
+        }
+    }
+
+    /// The elements that a body declares.
+    fn elements_of(&mut self, scope: usize) {
         let mut seen = BTreeSet::new();
         for (number, name) in self.syntax.names().iter().enumerate() {
             let is_wanted =
@@ -159,10 +168,6 @@ impl Offer<'_> {
                 let class = class_of(self.syntax, number).unwrap_or_default();
                 self.add(text, Kind::Element, class);
             }
-        }
-        if self.syntax.scopes()[scope].parent.is_some() {
-            self.add("input", Kind::Element, "");
-            self.add("output", Kind::Element, "");
         }
     }
 
@@ -219,6 +224,9 @@ impl Offer<'_> {
         }
         if word.contains('$') {
             return self.variables();
+        }
+        if let Some((path, _)) = word.rsplit_once('/') {
+            return self.inside(path);
         }
         let written = &self.syntax.source()[arguments.start..self.byte - word.len()];
         let argument = lang::config::split_args(&format!("{written}x")).pop().map(|arg| arg.text);
@@ -282,23 +290,31 @@ impl Offer<'_> {
         }
     }
 
+    /// The element that a path from here names, as its declaration.
+    fn element_at(&self, path: &str) -> Option<usize> {
+        let mut scopes = vec![self.scope()];
+        let mut element = None;
+        for part in path.split('/') {
+            let find = |&scope: &usize| self.syntax.find(NameKind::Element, part, scope, self.byte as u32);
+            let declared = scopes.iter().find_map(find)?;
+            scopes = self.syntax.bodies_of(declared).collect();
+            element = Some(declared);
+        }
+        element
+    }
+
+    /// The elements in a compound, given by its path from here.
+    fn inside(&mut self, path: &str) {
+        let Some(compound) = self.element_at(path) else { return };
+        for scope in self.syntax.bodies_of(compound) {
+            self.elements_of(scope);
+        }
+    }
+
     /// The handlers of an element, given by its path from here.
     fn handlers(&mut self, path: &str) {
-        let mut scopes = vec![self.scope()];
-        let mut class: Option<&Class> = None;
-        for part in path.split('/') {
-            let found = scopes
-                .iter()
-                .find_map(|&scope| self.syntax.find(NameKind::Element, part, scope, self.byte as u32));
-            let Some(declared) = found else { return };
-            let named = class_of(self.syntax, declared);
-            class = named.and_then(|name| self.classes.get(name));
-            let names = self.syntax.names();
-            let compound = named.and_then(|name| {
-                self.syntax.find(NameKind::Class, name, names[declared].scope, names[declared].span.start)
-            });
-            scopes = self.syntax.bodies(compound.unwrap_or(declared)).collect();
-        }
+        let Some(declared) = self.element_at(path) else { return };
+        let class: Option<&Class> = class_of(self.syntax, declared).and_then(|name| self.classes.get(name));
         for (name, access) in class.into_iter().flat_map(|class| &class.handlers) {
             self.add(name, Kind::Handler, classes::access(*access));
         }

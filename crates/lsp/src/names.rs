@@ -99,6 +99,14 @@ pub(crate) fn rename(document: &Document, at: Position, new: &str) -> Result<Val
     let new = if kind == NameKind::Variable { new.strip_prefix('$').unwrap_or(new) } else { new };
     check_name(kind, new)?;
     let Some(declared) = syntax.declaration(name) else { return Err("it is not declared here".to_owned()) };
+    let scope = syntax.names()[declared].scope;
+    let is_taken = |(n, other): (usize, &lang::syntax::Name)| {
+        let is_declared = other.role == Role::Declares && other.kind == kind && other.scope == scope;
+        is_declared && n != declared && syntax.text(n) == new && syntax.text(declared) != new
+    };
+    if syntax.names().iter().enumerate().any(is_taken) {
+        return Err(format!("'{new}' already means something else here"));
+    }
     let spans: Vec<Span> = syntax.uses(declared).map(|n| syntax.names()[n].span).collect();
     let mut text = String::new();
     let mut at = 0;

@@ -132,6 +132,43 @@ fn names_lead_to_their_declarations() {
 }
 
 #[test]
+fn paths_lead_into_compounds() {
+    let sample = r#"
+        open a.click
+        | elementclass Outer { -> q :: Queue -> u :: Unqueue -> }
+        | o :: Outer;
+        | x :: { -> q :: Counter -> in :: Outer -> };
+        | Idle -> o -> x -> Discard;
+        | Script(print o/q.length, write "x/q.reset", read o/none.x, read x/in/q.length);
+        ask definition 4:13 {"range": {"start": {"line": 1, "character": 0}}}
+        ask definition 4:15 {"range": {"start": {"line": 0, "character": 24}}}
+        ask definition 4:34 {"range": {"start": {"line": 2, "character": 10}}}
+        ask definition 4:53 null
+        ask definition 4:68 {"range": {"start": {"line": 2, "character": 26}}}
+        ask definition 4:69 {"range": {"start": {"line": 0, "character": 24}}}
+        ask hover 4:15 {"contents": {"value": "~q :: Queue"}}
+        ask references 2:10 [{"range": {"start": {"line": 2}}}, {"range": {"start": {"line": 4, "character": 34}}}]
+        ask rename 4:15 +{"newName": "store"} {"changes": {"file:///no-such-project/a.click": [{"range": {"start": {"line": 0, "character": 24}}}, {"range": {"start": {"line": 4, "character": 15}}}, {"range": {"start": {"line": 4, "character": 69}}}]}}
+        ask rename 1:0 +{"newName": "p"} {"changes": {"file:///no-such-project/a.click": [{"range": {"start": {"line": 1}}}, {"range": {"start": {"line": 3}}}, {"range": {"start": {"line": 4, "character": 13}}}, {"range": {"start": {"line": 4, "character": 49}}}]}}
+        refused rename 4:15 +{"newName": "u"} already means something else
+        ask completion 4:15 {"items": ["has", {"label": "q", "detail": "Queue"}, {"label": "u"}]}
+        ask completion 4:15 {"items": ["lacks", {"label": "x"}, {"label": "CAPACITY"}]}
+        "#;
+    check(sample);
+    // Of two bodies that declare a name, a path may mean either.
+    check(
+        r#"
+        open a.click
+        | elementclass Both { -> q :: Queue -> Unqueue -> || $n | -> q :: Counter -> }
+        | o :: Both;
+        | Idle -> o -> Discard;
+        | Script(read o/q.count);
+        ask definition 3:14 null
+        "#,
+    );
+}
+
+#[test]
 fn names_are_changed_in_their_scopes() {
     check_sample(
         r#"

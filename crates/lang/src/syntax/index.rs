@@ -14,17 +14,24 @@ const PSEUDO: [&str; 2] = ["input", "output"];
 /// How classes end whose arguments are words of their own languages, such as `tcp`, and never name an element.
 const OWN_WORDS: [&str; 2] = ["Classifier", "Filter"];
 
+/// A path in a configuration string, as `outer/q`: its parts, of which the first stands for an element of the scope.
+pub(super) struct Path {
+    pub(super) parts: Vec<Span>,
+    pub(super) scope: usize,
+}
+
 pub(super) struct Index<'t> {
     text: &'t str,
     pub(super) names: Vec<Name>,
     pub(super) scopes: Vec<Scope>,
+    pub(super) paths: Vec<Path>,
 }
 
 impl<'t> Index<'t> {
     pub(super) fn of(text: &'t str, statements: &[Stmt]) -> Index<'t> {
         let whole = Span { file: 0, start: 0, end: text.len() as u32 };
         let scopes = vec![Scope { parent: None, whole }];
-        let mut index = Index { text, names: Vec::new(), scopes };
+        let mut index = Index { text, names: Vec::new(), scopes, paths: Vec::new() };
         index.statements(statements, 0);
         index.names.sort_by_key(|name| (name.span.start, name.span.end));
         index.settle();
@@ -125,9 +132,17 @@ impl<'t> Index<'t> {
             return;
         }
         let (start, end) = (config.span.start as usize, config.span.end as usize);
-        for (at, word) in words(&self.text[start..end]) {
-            let span = Span { file: 0, start: (start + at) as u32, end: (start + at + word) as u32 };
-            self.add_at(span, NameKind::Element, Role::Mentions, scope);
+        let span = |(at, word): (usize, usize)| Span {
+            file: 0,
+            start: (start + at) as u32,
+            end: (start + at + word) as u32,
+        };
+        for words in paths(&self.text[start..end]) {
+            let parts: Vec<Span> = words.into_iter().map(span).collect();
+            self.add_at(parts[0], NameKind::Element, Role::Mentions, scope);
+            if parts.len() > 1 {
+                self.paths.push(Path { parts, scope });
+            }
         }
     }
 
@@ -212,11 +227,12 @@ impl<'t> Index<'t> {
     }
 }
 
-/// Words of a configuration string that may name elements: where they begin, and their lengths. Inside quotes only those
-/// before a `.` count, as in `"write q.reset"`; outside, those before `/` too, which name the compound that an element is in.
-fn words(config: &str) -> Vec<(usize, usize)> {
+/// Words of a configuration string that may name elements, as paths of words with slashes between them: where each word begins, and its length.
+/// Inside quotes only those before a `.` count, as in `"write q.reset"`; outside, those that stand alone, too.
+fn paths(config: &str) -> Vec<Vec<(usize, usize)>> {
     let s = config.as_bytes();
     let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'@';
+    let length_at = |i: usize| s[i..].iter().take_while(|b| is_word(**b)).count();
     let (mut found, mut i, mut quoted) = (Vec::new(), 0, 0..0);
     while i < s.len() {
         let before = if i == 0 { b' ' } else { s[i - 1] };
@@ -226,14 +242,19 @@ fn words(config: &str) -> Vec<(usize, usize)> {
         } else if !quoted.contains(&i) && s[i] == b'/' && matches!(s.get(i + 1), Some(b'/' | b'*')) {
             i = skip_comment(s, i);
         } else if is_word(s[i]) {
-            let length = s[i..].iter().take_while(|b| is_word(**b)).count();
-            let next = s.get(i + length).copied().unwrap_or(b' ');
-            let begins = is_space(before) || matches!(before, b',' | b'(' | b'"' | b'\'');
-            let alone = !quoted.contains(&i) && (is_space(next) || matches!(next, b',' | b')' | b'/'));
-            if begins && (alone || next == b'.') {
-                found.push((i, length));
+            let mut path = vec![(i, length_at(i))];
+            i += length_at(i);
+            while s.get(i) == Some(&b'/') && s.get(i + 1).is_some_and(|b| is_word(*b)) {
+                path.push((i + 1, length_at(i + 1)));
+                i += 1 + length_at(i + 1);
             }
-            i += length;
+            let next = s.get(i).copied().unwrap_or(b' ');
+            let begins = is_space(before) || matches!(before, b',' | b'(' | b'"' | b'\'');
+            let alone =
+                !quoted.contains(&path[0].0) && (is_space(next) || matches!(next, b',' | b')' | b'/'));
+            if begins && (alone || next == b'.') {
+                found.push(path);
+            }
         } else {
             i += 1;
         }
