@@ -113,3 +113,50 @@ fn an_editor_is_served_on_standard_input_and_output() {
     drop(input);
     assert!(child.wait().expect("it ends").success());
 }
+
+/// The lines for `init.lua` of the page for Neovim: for new versions, and for older ones.
+fn neovim_settings(is_new: bool) -> String {
+    let page = include_str!("../../../editors/neovim.md");
+    let blocks: Vec<&str> =
+        page.split("```lua\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    blocks[usize::from(!is_new)].to_owned()
+}
+
+#[test]
+fn neovim_uses_the_server() {
+    let Ok(version) = Command::new("nvim").arg("--version").output() else {
+        eprintln!("neovim_uses_the_server: skipped: nvim is not here");
+        return;
+    };
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let minor = version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok()).unwrap_or(0);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("init.lua"), neovim_settings(minor >= 11)).unwrap();
+    std::fs::write(path("a.click"), "Idle -> Discrad;\n").unwrap();
+    let programs = Path::new(env!("CARGO_BIN_EXE_junctor")).parent().unwrap().display().to_string();
+    let search = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
+    let script = concat!("luafile ", env!("CARGO_MANIFEST_DIR"), "/tests/neovim.lua");
+    let done = Command::new("nvim")
+        .args(["--headless", "-u", "init.lua", "-c", script, "a.click"])
+        .current_dir(folder.path())
+        .env("PATH", search)
+        .envs(
+            ["HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].map(|name| (name, folder.path())),
+        )
+        .output()
+        .unwrap();
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let said: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out} {err}"));
+    assert_eq!(said["filetype"], "click", "{said}");
+    assert_eq!((&said["problem"][0], &said["problem"][1]), (&json!(0), &json!(8)), "{said}");
+    assert!(said["problem"][2].to_string().contains("Discrad"), "{said}");
+    assert!(said["hover"].to_string().contains("# Discard"), "{said}");
+    assert_eq!(said["definition"], json!([0, 25]));
+    let offered = said["completion"].as_array().unwrap();
+    assert!(offered.contains(&json!("q")) && !offered.contains(&json!("o")), "{said}");
+    let renamed = "elementclass Outer {$n|->store::Queue($n)->Unqueue->}\no::Outer(5);\nIdle->o->Discard;\nScript(read o/store.length);";
+    assert_eq!(said["renamed"], renamed);
+    let formatted = "elementclass Outer { $n | -> store :: Queue($n) -> Unqueue -> }\no :: Outer(5);\nIdle -> o -> Discard;\nScript(read o/store.length);";
+    assert_eq!(said["formatted"].as_str().unwrap().trim_end(), formatted);
+}
