@@ -32,6 +32,8 @@ const GRACE: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Bytes of messages that are shown.
 const WORDS: usize = 4096;
+/// The most bytes of messages in one answer.
+const PAGE: usize = 64 << 10;
 
 /// What a job is.
 #[derive(Clone, Debug)]
@@ -114,6 +116,17 @@ fn words(directory: &Path) -> String {
     let mut bytes = vec![0; WORDS];
     let n = file.read_at(&mut bytes, from).unwrap_or(0);
     String::from_utf8_lossy(&bytes[..n]).into_owned()
+}
+
+/// Whole lines that a process has written from a byte on, and the byte after them.
+fn lines(directory: &Path, from: u64) -> (String, u64) {
+    use std::os::unix::fs::FileExt as _;
+    let mut bytes = vec![0; PAGE];
+    let n = File::open(directory.join("stderr")).and_then(|file| file.read_at(&mut bytes, from)).unwrap_or(0);
+    // A line longer than a page is given in pieces.
+    let end =
+        bytes[..n].iter().rposition(|byte| *byte == b'\n').map_or(if n == PAGE { n } else { 0 }, |at| at + 1);
+    (String::from_utf8_lossy(&bytes[..end]).into_owned(), from + end as u64)
 }
 
 #[derive(Default)]
@@ -248,6 +261,15 @@ impl Jobs {
         })?
     }
 
+    /// Lines that a job has written as messages, from a byte on, and the byte after them.
+    ///
+    /// # Errors
+    /// There is none of this number.
+    pub fn lines(&self, id: &str, from: u64) -> Result<(String, u64), Problem> {
+        let directory = self.with(id, |_, job| job.directory.path().to_owned())?;
+        Ok(lines(&directory, from))
+    }
+
     /// Ends a job that runs, removes one that has ended. Returns what it was.
     ///
     /// # Errors
@@ -304,6 +326,8 @@ fn extension(media_type: &str) -> &'static str {
         "application/x-ndjson" => "jsonl",
         "application/vnd.tcpdump.pcap" => "pcapng",
         "text/html" => "html",
+        "text/csv" => "csv",
+        "application/x-protobuf" => "pftrace",
         _ => "bin",
     }
 }
@@ -407,6 +431,9 @@ mod tests {
             ("{}", "application/json")
         );
         assert_eq!(name, format!("capture-{id}.json"));
+        assert_eq!(jobs.lines("0", 0).unwrap(), ("words\n".into(), 6));
+        assert_eq!(jobs.lines("0", 6).unwrap(), (String::new(), 6));
+        assert_eq!(jobs.lines("0", u64::MAX / 2).unwrap().0, "");
         let id = jobs.start(plan(), shell("exit 3"), "").unwrap();
         let job = ended(&jobs, id);
         assert_eq!((&job["state"], &job["exit_status"]), (&json!("failed"), &json!(3)));

@@ -157,6 +157,13 @@ fn resources_show_what_the_router_says() {
     assert_eq!((&edge("q")["hand_off"], &edge("q")["packets_per_s"]), (&json!(true), &json!(100.0)));
     assert_eq!((&edge("src")["packets_per_s"], &edge("src")["hand_off"]), (&json!(100.0), &json!(false)));
     assert!(graph["elements"].as_array().unwrap().iter().all(|element| element["x"].is_number()));
+    // The same load, without places, and without those that are idle.
+    let loads = rig.get("/api/v1/routers/r1/graph/loads");
+    let all = loads["elements"].as_array().unwrap();
+    assert_eq!(all.iter().map(|one| &one["name"]).collect::<Vec<_>>(), ["c\"0", "q", "src"], "{loads}");
+    let worker = |number: u64, received: f64, sent: f64| json!({ "worker": number, "received_per_s": received, "packets_per_s": sent, "busy_share": 0.0 });
+    assert_eq!(all[1]["workers"], json!([worker(0, 100.0, 0.0), worker(1, 0.0, 100.0)]));
+    assert_eq!((&all[1]["outputs"], &all[1]["hand_off"]), (&json!([100.0]), &json!(true)));
 }
 
 #[test]
@@ -227,7 +234,18 @@ fn long_work_is_a_job() {
     assert_eq!((&job["kind"], status), (&json!("capture"), 404));
     let (_, _, _, words) =
         begin("/api/v1/tests", json!({ "procedure": "mlr", "device": "cable", "options": ["--size=64"] }));
-    assert_eq!(words, "test\nmlr\n--json\n--size=64\n--\ncable\n");
+    assert_eq!(words, "test\nmlr\n--json\n--verbose\n--size=64\n--\ncable\n");
+    let (recording, ..) = begin("/api/v1/routers/r1/recordings", json!({ "time_s": 1 }));
+    let views = format!("/api/v1/jobs/{}/views", recording["id"]);
+    let (view, _, name, words) = begin(&views, json!({ "view": "timeline" }));
+    assert!(
+        words.starts_with("profile\nexport\n--format=html\n--\n/") && words.ends_with("/run.prof\n"),
+        "{words}"
+    );
+    assert_eq!(name.unwrap().to_str().unwrap(), format!("attachment; filename=\"view-{}.html\"", view["id"]));
+    assert_eq!(rig.ask("POST", "/api/v1/jobs/0/views", &json!({ "view": "report" })).0, 409);
+    assert_eq!(rig.ask("POST", &views, &json!({ "view": "--output=x" })).0, 400);
+    assert_eq!(rig.get("/api/v1/jobs/0/messages?from=0"), json!({ "text": "", "next": 0 }));
     for (path, body) in [
         ("/api/v1/tests", json!({ "procedure": "start-device", "device": "cable" })),
         ("/api/v1/tests", json!({ "procedure": "mlr", "device": "command:reboot" })),

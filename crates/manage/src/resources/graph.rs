@@ -17,32 +17,57 @@ use crate::schema::{anything, list, object, with};
 /// Elements for which places are computed; the work grows faster than their number.
 const DRAWN: usize = 3000;
 
-pub(super) const ROUTES: &[Route] = &[Route::get(
-    "/api/v1/routers/{router}/graph",
-    "Elements with places for a drawing, connections with their rates, and the load of each worker.",
-    schema,
-    read,
-)];
+pub(super) const ROUTES: &[Route] = &[
+    Route::get(
+        "/api/v1/routers/{router}/graph",
+        "Elements with places for a drawing, connections with their rates, and the load of each worker.",
+        schema,
+        read,
+    ),
+    Route::get(
+        "/api/v1/routers/{router}/graph/loads",
+        "The load of elements and their outputs for a drawing that a client has already. The router is not asked, and elements at rest are left out.",
+        loads_schema,
+        loads,
+    ),
+];
+
+/// Fields of an element's load.
+const LOADED: [&str; 5] = [
+    "packets_per_s:number Packets that come in or, without inputs, go out.",
+    "cycles_per_packet:number? What a packet costs.",
+    "busy_share:number? The share of a processor that it takes.",
+    "dropped_per_s:number Packets that it drops.",
+    "hand_off:boolean Whether packets go from one worker to another in it.",
+];
+
+/// What one worker does for an element.
+fn load_schema() -> Value {
+    object(&[
+        "worker:integer The worker.",
+        "received_per_s:number Packets that come in.",
+        "packets_per_s:number Packets that leave.",
+        "busy_share:number The share of the processor.",
+    ])
+}
+
+fn loads_schema() -> Value {
+    let named: Vec<&str> = ["name:string Its name."].into_iter().chain(LOADED).collect();
+    let element = with(object(&named), "workers", list(load_schema()));
+    let element = with(element, "outputs", list(json!({ "type": "number" })));
+    with(object(&["seconds:number The time that rates are of."]), "elements", list(element))
+}
 
 fn schema() -> Value {
-    let element = object(&[
+    let fields = [
         "name:string Its name.",
         "class:string Its class.",
         "config:string Its arguments; secrets are left out.",
         "x:number? The middle of its box, in pixels; null if there are too many elements to draw.",
         "y:number? The middle of its box.",
         "width:number? The width of its box.",
-        "packets_per_s:number Packets that come in or, without inputs, go out.",
-        "cycles_per_packet:number? What a packet costs.",
-        "busy_share:number? The share of a processor that it takes.",
-        "dropped_per_s:number Packets that it drops.",
-        "hand_off:boolean Whether packets go from one worker to another in it.",
-    ]);
-    let load = object(&[
-        "worker:integer The worker.",
-        "packets_per_s:number Packets that leave.",
-        "busy_share:number The share of the processor.",
-    ]);
+    ];
+    let element = object(&fields.into_iter().chain(LOADED).collect::<Vec<_>>());
     let edge = object(&[
         "from:string The element that sends.",
         "output:integer Its output.",
@@ -56,7 +81,7 @@ fn schema() -> Value {
         "height:number? Of the drawing.",
         "seconds:number The time that rates are of.",
     ]);
-    let page = with(page, "elements", list(with(element, "workers", list(load))));
+    let page = with(page, "elements", list(with(element, "workers", list(load_schema()))));
     with(with(page, "edges", list(with(edge, "points", anything()))), "workers", list(anything()))
 }
 
@@ -127,6 +152,11 @@ impl<'a> Rates<'a> {
         (having(|load| load.received), having(|load| load.packets))
     }
 
+    /// Packets for each output of an element, from the first on.
+    fn outputs(&self, name: &str) -> Vec<f64> {
+        (0..).map_while(|output| self.outputs.get(&(name, output)).copied()).collect()
+    }
+
     /// Whether packets change workers in an element: some worker takes out what it does not bring in.
     fn is_hand_off(&self, name: &str) -> bool {
         let (bring, take) = self.sides(name);
@@ -134,33 +164,44 @@ impl<'a> Rates<'a> {
     }
 }
 
-fn element(
-    element: &lang::Element,
-    place: Option<(f64, f64, f64)>,
-    look: &HashMap<&str, &Value>,
-    rates: &Rates<'_>,
-    hz: f64,
-) -> Value {
-    let name: &str = &element.name;
-    let rate = |key: &str| look.get(name).map_or(Value::Null, |found| found[key].clone());
+/// The load of an element, by what the sampler saw of it.
+fn load(name: &str, seen: Option<&Value>, rates: &Rates<'_>, hz: f64) -> Value {
+    let rate = |key: &str| seen.map_or(Value::Null, |found| found[key].clone());
     let or_zero = |value: Value| if value.is_null() { json!(0.0) } else { value };
     let workers: Vec<Value> = rates
         .load
         .get(name)
         .into_iter()
         .flatten()
+        .filter(|(_, load)| load.packets > 0.0 || load.received > 0.0 || load.cycles() > 0.0)
         .map(|(worker, load)| {
             let busy = if hz > 0.0 { (load.cycles() / hz).min(1.0) } else { 0.0 };
-            json!({ "worker": worker, "packets_per_s": load.packets, "busy_share": busy })
+            json!({
+                "worker": worker, "received_per_s": load.received, "packets_per_s": load.packets, "busy_share": busy,
+            })
         })
         .collect();
-    let (x, y, width) = place.map_or((None, None, None), |(x, y, width)| (Some(x), Some(y), Some(width)));
     json!({
-        "name": name, "class": &*element.class, "config": &*element.config, "x": x, "y": y, "width": width,
-        "packets_per_s": or_zero(rate("packets_per_s")), "cycles_per_packet": rate("cycles_per_packet"),
+        "name": name, "packets_per_s": or_zero(rate("packets_per_s")), "cycles_per_packet": rate("cycles_per_packet"),
         "busy_share": rate("busy_share"), "dropped_per_s": or_zero(rate("dropped_per_s")),
         "hand_off": rates.is_hand_off(name), "workers": workers,
     })
+}
+
+/// An element with its place and load.
+fn element(element: &lang::Element, place: Option<(f64, f64, f64)>, mut load: Value) -> Value {
+    let (x, y, width) = place.map_or((None, None, None), |(x, y, width)| (Some(x), Some(y), Some(width)));
+    load["class"] = json!(&*element.class);
+    load["config"] = json!(&*element.config);
+    (load["x"], load["y"], load["width"]) = (json!(x), json!(y), json!(width));
+    load
+}
+
+/// The processor's clock, in cycles for each second.
+fn hz(look: &Look) -> f64 {
+    let (then, now) = (&look.before.reading.snapshot, &look.now.reading.snapshot);
+    let ns = now.monotonic_ns.saturating_sub(then.monotonic_ns);
+    if ns > 0 { now.cycles.saturating_sub(then.cycles) as f64 * 1e9 / ns as f64 } else { 0.0 }
 }
 
 fn drawn(graph: &lang::Graph, look: &Look) -> Value {
@@ -170,9 +211,7 @@ fn drawn(graph: &lang::Graph, look: &Look) -> Value {
     let placed: Option<Places> =
         (names.len() <= DRAWN).then(|| places(&Graph { names: &names, edges: &edges }));
     let rates = Rates::of(&look.before.reading, &look.now.reading);
-    let (then, now) = (&look.before.reading.snapshot, &look.now.reading.snapshot);
-    let ns = now.monotonic_ns.saturating_sub(then.monotonic_ns);
-    let hz = if ns > 0 { now.cycles.saturating_sub(then.cycles) as f64 * 1e9 / ns as f64 } else { 0.0 };
+    let hz = hz(look);
     let all = look.rates["elements"].as_array();
     let by_name: HashMap<&str, &Value> =
         all.into_iter().flatten().filter_map(|e| Some((e["name"].as_str()?, e))).collect();
@@ -182,7 +221,7 @@ fn drawn(graph: &lang::Graph, look: &Look) -> Value {
         .enumerate()
         .map(|(i, e)| {
             let place = placed.as_ref().map(|placed| placed.boxes[i]);
-            element(e, place, &by_name, &rates, hz)
+            element(e, place, load(&e.name, by_name.get(&*e.name).copied(), &rates, hz))
         })
         .collect();
     let edges: Vec<Value> = graph
@@ -209,4 +248,25 @@ fn read(call: &Call) -> Result<Answer, Problem> {
     let look = call.shared.samplers.look(&*call.shared.routers, call.part("router"))?;
     let flat = call.client()?.read("flatconfig")?;
     Ok(drawn(&conf::present(&flat), &look).into())
+}
+
+fn loads(call: &Call) -> Result<Answer, Problem> {
+    let look = call.shared.samplers.look(&*call.shared.routers, call.part("router"))?;
+    let rates = Rates::of(&look.before.reading, &look.now.reading);
+    let hz = hz(&look);
+    let all = look.rates["elements"].as_array();
+    let elements: Vec<Value> = all
+        .into_iter()
+        .flatten()
+        .filter_map(|seen| {
+            let name = seen["name"].as_str()?;
+            let mut load = load(name, Some(seen), &rates, hz);
+            let is_at_rest =
+                load["workers"].as_array().is_none_or(Vec::is_empty) && seen["dropped_per_s"] == 0.0;
+            let outputs = rates.outputs(name);
+            load["outputs"] = json!(outputs);
+            (!is_at_rest).then_some(load)
+        })
+        .collect();
+    Ok(json!({ "seconds": look.rates["seconds"], "elements": elements }).into())
 }

@@ -15,6 +15,13 @@ use crate::schema::{anything, list, object, with};
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/api/v1/jobs", "All jobs. One that has ended is removed after an hour.", all_schema, all),
     Route::get("/api/v1/jobs/{job}", "One job.", schema, one),
+    Route::get(
+        "/api/v1/jobs/{job}/messages",
+        "Lines that a job has written as messages; 'next' is where the next ones begin.",
+        lines_schema,
+        lines,
+    )
+    .with_query(&[("from", "integer", "The 'next' of the answer before (0).")]),
     Route::get("/api/v1/jobs/{job}/result", "What a job has found, to download.", anything, result)
         .by(Method::Get, Role::Operator),
     Route::get("/api/v1/jobs/{job}", "Cancels a job that runs; removes one that has ended.", schema, end)
@@ -25,7 +32,7 @@ pub(super) const ROUTES: &[Route] = &[
 pub(super) fn schema() -> Value {
     object(&[
         "id:integer Its number.",
-        "kind:string capture, trace, recording, test or apply.",
+        "kind:string capture, trace, recording, view, test or apply.",
         "router:string? Its router.",
         "by:string Who asked for it.",
         "state:string running, done, failed or cancelled.",
@@ -48,6 +55,16 @@ fn all(call: &Call) -> Result<Answer, Problem> {
 
 fn one(call: &Call) -> Result<Answer, Problem> {
     call.shared.jobs.get(call.part("job")).map(Answer::from)
+}
+
+fn lines_schema() -> Value {
+    object(&["text:string Whole lines, 64 KiB at most.", "next:integer Where the next ones begin."])
+}
+
+fn lines(call: &Call) -> Result<Answer, Problem> {
+    let from = call.number("from", 0, crate::jobs::BYTES)?;
+    let (text, next) = call.shared.jobs.lines(call.part("job"), from)?;
+    Ok(json!({ "text": text, "next": next }).into())
 }
 
 fn result(call: &Call) -> Result<Answer, Problem> {

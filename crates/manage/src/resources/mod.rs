@@ -23,6 +23,7 @@ mod routes;
 mod sessions;
 mod traces;
 mod trials;
+mod views;
 
 /// All routes, by resource.
 const ALL: &[&[Route]] = &[
@@ -42,6 +43,7 @@ const ALL: &[&[Route]] = &[
     captures::ROUTES,
     traces::ROUTES,
     recordings::ROUTES,
+    views::ROUTES,
     trials::ROUTES,
     jobs::ROUTES,
     metrics::ROUTES,

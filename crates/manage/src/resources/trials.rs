@@ -65,6 +65,10 @@ fn begin(call: &Call) -> Result<Answer, Problem> {
         return Err(Problem::invalid("body: device", "there is no such device here", fix));
     }
     let mut options: Vec<String> = vec!["test".into(), procedure.to_owned(), "--json".into()];
+    // Searches say what each trial found, so that clients can follow them.
+    if procedure != "trial" {
+        options.push("--verbose".into());
+    }
     for option in words(call, "options", 32)? {
         if !OPTIONS.contains(&option.split('=').next().unwrap_or_default()) {
             let fix = format!("use some of {}", OPTIONS.join(", "));
