@@ -35,41 +35,92 @@ export function short(value) {
 
 export const percent = (share) => share === null || share === undefined ? "–" : (100 * share).toFixed(1) + " %";
 
-/** A table that its headings sort. `columns`: [title, row => value, {number, show, mono}]. */
+/** Sets the text of an element, if it is another than before. */
+export function text(element, words) {
+  const only = element.firstChild;
+  if (only?.nodeType === Node.TEXT_NODE && element.childNodes.length === 1) {
+    if (only.data !== words) only.data = words;
+  } else if (element.textContent !== words || only) element.textContent = words;
+}
+
+/** Shows a value in a cell; what is there already stays, and keeps its focus. */
+function cell(place, shown, is_fresh) {
+  if (!(shown instanceof Node)) text(place, String(shown));
+  else if (is_fresh || !place.firstChild?.isEqualNode(shown)) place.replaceChildren(shown);
+}
+
+/**
+ * A table that its headings sort. `columns`: [title, row => value, {number, show, mono, fresh}]; `fresh` is for what has listeners. `key(row)` names a
+ * row, so that rows move instead of being made again.
+ */
 export function table(columns, options = {}) {
   let rows = [];
   let by = options.by ?? null;
   let down = options.down ?? true;
+  const key = options.key ?? ((row, at) => at);
+  const most = options.most ?? 500;
   const body = h("tbody");
+  const lines = new Map();
+  const end = h("tr", { hidden: true }, h("td.faint", { colspan: String(columns.length) }));
   const headings = columns.map(([title, , more = {}], at) => {
     const button = h("button", { type: "button", onclick: () => { down = by === at ? !down : Boolean(more.number); by = at; show(); } }, title);
     return h(more.number ? "th.number" : "th", { scope: "col" }, button);
   });
-  function show() {
-    const sorted = rows.slice();
-    if (by !== null) {
-      const value = columns[by][1];
-      const order = (a, b) => {
-        const [x, y] = [value(a), value(b)];
-        if (typeof x === "number" || typeof y === "number") return (x ?? -Infinity) - (y ?? -Infinity);
-        return String(x ?? "").localeCompare(String(y ?? ""));
-      };
-      sorted.sort((a, b) => (down ? -order(a, b) : order(a, b)));
-    }
-    headings.forEach((th, at) => th.setAttribute("aria-sort", at !== by ? "none" : down ? "descending" : "ascending"));
-    // More rows than people read would cost each look.
-    const most = options.most ?? 500;
-    const cells = (row) => columns.map(([, value, more = {}]) => {
-      const kind = more.number ? "td.number" : more.mono ? "td.mono" : "td";
-      const found = value(row);
-      return h(kind, {}, more.show ? more.show(found, row) : found ?? "–");
-    });
-    body.replaceChildren(...sorted.slice(0, most).map((row) => h("tr", {}, cells(row))));
-    if (sorted.length > most) body.append(h("tr", {}, h("td", { colspan: String(columns.length) }, `and ${sorted.length - most} more`)));
-    if (!sorted.length) body.append(h("tr", {}, h("td.faint", { colspan: String(columns.length) }, options.none ?? "none")));
+  function sorted() {
+    if (by === null) return rows;
+    const value = columns[by][1];
+    const order = (a, b) => {
+      const [x, y] = [value(a), value(b)];
+      if (typeof x === "number" || typeof y === "number") return (x ?? -Infinity) - (y ?? -Infinity);
+      return String(x ?? "").localeCompare(String(y ?? ""));
+    };
+    return rows.slice().sort((a, b) => (down ? -order(a, b) : order(a, b)));
   }
-  const made = h("div.scroll", {}, h("table", {}, h("caption.skip", {}, options.caption ?? ""), h("thead", {}, h("tr", {}, headings)), body));
-  return { element: made, set(all) { rows = all; show(); } };
+  function fill(line, row) {
+    columns.forEach(([, value, more = {}], at) => {
+      const found = value(row);
+      cell(line.children[at], more.show ? more.show(found, row) : found ?? "–", more.fresh);
+    });
+  }
+  const made = () => h("tr", {}, columns.map(([, , more = {}]) => h(more.number ? "td.number" : more.mono ? "td.mono" : "td")));
+  /** Where the focus is in the table: a row and a column. */
+  function focused() {
+    const place = body.contains(document.activeElement) ? document.activeElement.closest("td") : null;
+    return place && { element: document.activeElement, line: place.parentElement, at: place.cellIndex };
+  }
+  function show() {
+    headings.forEach((th, at) => {
+      const sort = at !== by ? "none" : down ? "descending" : "ascending";
+      if (th.getAttribute("aria-sort") !== sort) th.setAttribute("aria-sort", sort);
+    });
+    const all = sorted();
+    const focus = focused();
+    const names = new Set();
+    // More rows than people read would cost each look.
+    all.slice(0, most).forEach((row, at) => {
+      const name = key(row, at);
+      const line = lines.get(name) ?? made();
+      lines.set(name, line);
+      names.add(name);
+      fill(line, row);
+      if (body.children[at] !== line) body.insertBefore(line, body.children[at] ?? null);
+    });
+    for (const [name, line] of lines) if (!names.has(name)) { lines.delete(name); line.remove(); }
+    const words = all.length > most ? `and ${all.length - most} more` : all.length ? "" : options.none ?? "none";
+    text(end.firstChild, words);
+    if (end.hidden !== !words) end.hidden = !words;
+    if (focus && document.activeElement !== focus.element) focus.line.children[focus.at]?.querySelector("a, button")?.focus({ preventScroll: true });
+  }
+  const element = h("div.scroll", {}, h("table", {}, h("caption.skip", {}, options.caption ?? ""), h("thead", {}, h("tr", {}, headings)), body, h("tfoot", {}, end)));
+  return { element, set(all) { rows = all; show(); } };
+}
+
+/** A bar for a share from 0 to 1, with words. */
+export function bar(share, words) {
+  const made = h("div.meter", {}, h("i"), h("span", {}, words));
+  made.firstChild.style.width = `${Math.min(100, Math.max(0, 100 * share))}%`;
+  made.classList.toggle("hot", share >= 0.8);
+  return made;
 }
 
 /** A form with labelled fields: [name, label, attributes]. Calls `send` with an object of what is filled in. */

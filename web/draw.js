@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The graph on a canvas: boxes and edges in view only, one frame at most for each change. A thousand elements stay fluid.
+// The graph on a canvas: boxes and edges in view only, one frame at most for each change. Paths are made once, when places come; loads come often.
+
+import { percent, short } from "./dom.js";
 
 /** Height of a box, as the server's places have it. */
 const BOX = 40;
@@ -7,6 +9,11 @@ const BOX = 40;
 const MARGIN = 30;
 /** Below this scale, text cannot be read and is not drawn. */
 const READABLE = 0.45;
+/** Below this scale, rates at edges are not drawn. */
+const RATES = 0.75;
+/** About the width of a character of the plain font. */
+const CHARACTER = 6.2;
+const [BOLD, PLAIN] = ["600 12px system-ui, sans-serif", "11px system-ui, sans-serif"];
 
 /** Colours from calm to hot, by share of a core. */
 export const COST = ["#2f6f9f", "#3f8f6f", "#9a8a1f", "#c4661f", "#c22f2f"];
@@ -16,7 +23,29 @@ export const CORES = ["#2f6f9f", "#b0492f", "#3d7f3d", "#7b4fa3", "#8a6d1a", "#a
 export const cost = (share) => COST[share >= 0.5 ? 4 : share >= 0.25 ? 3 : share >= 0.1 ? 2 : share >= 0.02 ? 1 : 0];
 export const core = (worker) => CORES[worker % CORES.length];
 
-const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** A curve through points from above to below. */
+function path(points) {
+  const made = new Path2D();
+  made.moveTo(...points[0]);
+  for (let i = 1; i < points.length; i += 1) {
+    const [[x0, y0], [x1, y1]] = [points[i - 1], points[i]];
+    const middle = (y0 + y1) / 2;
+    made.bezierCurveTo(x0, middle, x1, middle, x1, y1);
+  }
+  return made;
+}
+
+/** What is drawn of an edge: its path, the box around it, and the middle of its longest part. */
+function shape({ points }) {
+  if (!points || points.length < 2) return null;
+  const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])];
+  const at = Math.floor((points.length - 2) / 2);
+  return {
+    path: path(points),
+    box: [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)],
+    middle: [(points[at][0] + points[at + 1][0]) / 2, (points[at][1] + points[at + 1][1]) / 2],
+  };
+}
 
 /** A drawing in `canvas`; `choose(name)` is called when an element is picked. */
 export class Drawing {
@@ -27,17 +56,26 @@ export class Drawing {
     this.by = "cost";
     this.chosen = null;
     this.found = null;
+    this.shapes = [];
+    this.most = 1;
     [this.x, this.y, this.scale] = [0, 0, 1];
     this.waits = false;
     this.fitted = false;
     this.listen();
   }
 
-  /** Takes new places and rates. */
+  /** Takes places: a graph as the API gives it. */
   set(graph) {
     this.graph = graph;
     this.at = new Map(graph.elements.map((element) => [element.name, element]));
+    this.shapes = graph.edges.map(shape);
     if (!this.fitted) this.fit();
+    this.load();
+  }
+
+  /** The loads of elements and edges are others. */
+  load() {
+    this.most = this.graph.edges.reduce((most, edge) => Math.max(most, edge.packets_per_s ?? 0), 1);
     this.draw();
   }
 
@@ -46,7 +84,9 @@ export class Drawing {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     if (!width || !this.graph.width) return;
     const [w, h] = [this.graph.width + 2 * MARGIN, this.graph.height + 2 * MARGIN];
-    this.scale = Math.min(1.4, Math.max(0.03, Math.min(width / w, height / h)));
+    // Large screens have larger letters.
+    const most = 1.4 * parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+    this.scale = Math.min(most, Math.max(0.03, Math.min(width / w, height / h)));
     this.x = (width - this.graph.width * this.scale) / 2;
     this.y = Math.max(MARGIN * this.scale, (height - this.graph.height * this.scale) / 2);
     this.fitted = true;
@@ -165,10 +205,14 @@ export class Drawing {
     pen.clearRect(0, 0, width, height);
     pen.setTransform(dense * scale, 0, 0, dense * scale, dense * this.x, dense * this.y);
     this.view = [-this.x / scale, -this.y / scale, (width - this.x) / scale, (height - this.y) / scale];
-    this.colours = { text: variable("--text"), line: variable("--faint"), hot: variable("--hot"), bad: variable("--bad"), accent: variable("--accent") };
-    const most = Math.max(1, ...this.graph.edges.map((edge) => edge.packets_per_s ?? 0));
-    for (const edge of this.graph.edges) this.edge(pen, edge, most);
-    for (const element of this.graph.elements) this.box(pen, element);
+    const style = getComputedStyle(canvas);
+    const variable = (name) => style.getPropertyValue(name).trim();
+    this.colours = { ground: variable("--ground"), text: variable("--text"), line: variable("--faint"), hot: variable("--hot"), bad: variable("--bad"), accent: variable("--accent") };
+    this.graph.edges.forEach((edge, at) => this.edge(pen, edge, this.shapes[at]));
+    const seen = this.graph.elements.filter((e) => e.x !== null && this.sees(e.x - e.width / 2, e.y - BOX / 2, e.x + e.width / 2, e.y + BOX / 2));
+    for (const element of seen) this.box(pen, element);
+    if (scale >= READABLE) this.words(pen, seen);
+    if (scale >= RATES) this.rates(pen);
   }
 
   sees(left, top, right, bottom) {
@@ -176,32 +220,27 @@ export class Drawing {
     return right >= x0 && left <= x1 && bottom >= y0 && top <= y1;
   }
 
-  edge(pen, edge, most) {
-    const points = edge.points;
-    if (!points || points.length < 2) return;
-    const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])];
-    if (!this.sees(Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys))) return;
+  edge(pen, edge, shape) {
+    if (!shape || !this.sees(...shape.box)) return;
     const rate = edge.packets_per_s ?? 0;
-    pen.lineWidth = rate > 0 ? 1 + 7 * Math.log1p(rate) / Math.log1p(most) : 1;
-    pen.strokeStyle = edge.hand_off ? this.colours.hot : this.colours.line;
+    pen.lineWidth = rate > 0 ? 1 + 7 * Math.log1p(rate) / Math.log1p(this.most) : 1;
+    pen.strokeStyle = edge.hand_off ? this.colours.hot : this.by === "core" && rate > 0 ? this.sender(edge) : this.colours.line;
     pen.globalAlpha = rate > 0 ? 0.85 : 0.4;
     pen.setLineDash(edge.hand_off ? [10, 6] : []);
-    pen.beginPath();
-    pen.moveTo(...points[0]);
-    for (let i = 1; i < points.length; i += 1) {
-      const [[x0, y0], [x1, y1]] = [points[i - 1], points[i]];
-      const middle = (y0 + y1) / 2;
-      pen.bezierCurveTo(x0, middle, x1, middle, x1, y1);
-    }
-    pen.stroke();
+    pen.stroke(shape.path);
     pen.setLineDash([]);
     pen.globalAlpha = 1;
   }
 
+  /** The colour of the worker that sends most over an edge. */
+  sender(edge) {
+    const workers = this.at.get(edge.from)?.workers ?? [];
+    const first = workers.reduce((most, load) => (load.packets_per_s > (most?.packets_per_s ?? 0) ? load : most), null);
+    return first ? core(first.worker) : this.colours.line;
+  }
+
   box(pen, element) {
-    if (element.x === null) return;
     const [left, top] = [element.x - element.width / 2, element.y - BOX / 2];
-    if (!this.sees(left, top, left + element.width, top + BOX)) return;
     this.fill(pen, element, left, top);
     if (element.dropped_per_s > 0) {
       pen.fillStyle = this.colours.bad;
@@ -213,29 +252,56 @@ export class Drawing {
       pen.lineWidth = 4;
       pen.strokeRect(left - 3, top - 3, element.width + 6, BOX + 6);
     }
-    if (this.scale < READABLE) return;
+  }
+
+  /** Names, then classes: a change of the font costs more than a text. */
+  words(pen, elements) {
     pen.fillStyle = "#ffffff";
     pen.textAlign = "center";
-    pen.font = "600 12px system-ui, sans-serif";
-    pen.fillText(element.name, element.x, element.y - 3, element.width - 8);
-    pen.font = "11px system-ui, sans-serif";
-    pen.fillText(element.class, element.x, element.y + 12, element.width - 8);
+    pen.font = BOLD;
+    for (const element of elements) pen.fillText(element.name, element.x, element.y - 3, element.width - 8);
+    pen.font = PLAIN;
+    for (const element of elements) {
+      const load = element.busy_share >= 0.001 ? ` · ${percent(element.busy_share)}` : "";
+      const has_room = (element.class.length + load.length) * CHARACTER < element.width;
+      pen.fillText(has_room ? element.class + load : element.class, element.x, element.y + 12, element.width - 8);
+    }
+  }
+
+  /** Packets for each second, at edges that have some. */
+  rates(pen) {
+    pen.font = PLAIN;
+    pen.textAlign = "left";
+    pen.lineWidth = 3;
+    pen.strokeStyle = this.colours.ground;
+    pen.fillStyle = this.colours.text;
+    this.graph.edges.forEach((edge, at) => {
+      const shape = this.shapes[at];
+      if (!shape || !(edge.packets_per_s >= 0.5)) return;
+      const [x, y] = shape.middle;
+      if (!this.sees(x, y - 6, x + 60, y + 6)) return;
+      const words = `${short(edge.packets_per_s)}/s`;
+      pen.strokeText(words, x + 8, y + 4);
+      pen.fillText(words, x + 8, y + 4);
+    });
   }
 
   /** One colour by cost, or a stripe for each worker by its share. */
   fill(pen, element, left, top) {
-    if (this.by === "cost" || !element.workers.length) {
+    const workers = element.workers.filter((load) => load.packets_per_s > 0 || load.received_per_s > 0);
+    if (this.by === "cost" || !workers.length) {
       pen.fillStyle = this.by === "cost" ? cost(element.busy_share ?? 0) : "#5a646e";
       pen.fillRect(left, top, element.width, BOX);
       return;
     }
-    const all = element.workers.reduce((sum, load) => sum + load.packets_per_s, 0);
+    const share = (load) => Math.max(load.packets_per_s, load.received_per_s ?? 0);
+    const all = workers.reduce((sum, load) => sum + share(load), 0);
     let x = left;
-    for (const load of element.workers) {
-      const part = all > 0 ? load.packets_per_s / all : 1 / element.workers.length;
+    for (const load of workers) {
+      const part = element.width * share(load) / all;
       pen.fillStyle = core(load.worker);
-      pen.fillRect(x, top, element.width * part + 0.5, BOX);
-      x += element.width * part;
+      pen.fillRect(x, top, part + 0.5, BOX);
+      x += part;
     }
   }
 }

@@ -2,7 +2,7 @@
 // The page's frame: the router that is looked at, the page that is shown, the live stream, the token.
 
 import { events, get, of, token } from "./api.js";
-import { h, say } from "./dom.js";
+import { h, say, text } from "./dom.js";
 import { overview } from "./views/overview.js";
 import { graph } from "./views/graph.js";
 import { drops } from "./views/drops.js";
@@ -31,7 +31,7 @@ const PAGES = [
   ["tests", "Tests", tests],
   ["configuration", "Configuration", configuration],
 ];
-/** Looks that are kept for plots: five minutes. */
+/** What is kept of so many looks for plots: five minutes. */
 const KEPT = 300;
 /** The wait before a stream that ended is opened again. */
 const AGAIN_MS = 2000;
@@ -41,31 +41,53 @@ const place = (id) => document.getElementById(id);
 /** What pages share; each also gets `on`, which registers for looks until the page is left. */
 const shared = {
   router: null,
-  looks: [],
+  last: null,
+  past: [],
   takers: new Set(),
   left: null,
   go(page, ...parts) { location.hash = "#/" + [page, ...parts].map(encodeURIComponent).join("/"); },
 };
 
-/** Registers for looks until a page is left. */
+/** Registers for looks until a page is left; `take` gets the look and the past. */
 function on(left, take) {
   if (left.signal.aborted) return;
-  this.takers.add(take);
-  left.signal.addEventListener("abort", () => this.takers.delete(take));
-  if (this.looks.length) take(this.looks.at(-1), this.looks);
+  shared.takers.add(take);
+  left.signal.addEventListener("abort", () => shared.takers.delete(take));
+  if (shared.last) take(shared.last, shared.past);
+}
+
+/** What plots need of a look; the whole of some hundred would fill the browser's memory. */
+function kept(look) {
+  const drops = new Map();
+  for (const { reason, packets_per_s: rate } of look.drops) if (rate > 0) drops.set(reason, (drops.get(reason) ?? 0) + rate);
+  return {
+    at: Date.now(), drops,
+    cores: look.cores.map((core) => [core.worker, core.busy_share]),
+    ports: look.ports.map((port) => [port.name, port.packets_per_s]),
+  };
+}
+
+function take_look(look) {
+  shared.last = look;
+  shared.past.push(kept(look));
+  if (shared.past.length > KEPT) shared.past.shift();
+  state(`live · ${look.router.version} · pid ${look.router.pid}`, "good");
+  shared.takers.forEach((take) => take(look, shared.past));
+  // For tests, and for whoever looks into the page by its console.
+  window.dispatchEvent(new Event("look"));
 }
 
 let stream = null;
 
 function state(words, kind) {
-  place("state").className = kind;
-  place("state").textContent = words;
+  if (place("state").className !== kind) place("state").className = kind;
+  text(place("state"), words);
 }
 
 /** Follows a router until another is chosen. The stream pauses while nobody sees the page. */
 async function follow(router) {
   stream?.abort();
-  shared.looks = [];
+  [shared.last, shared.past] = [null, []];
   shared.router = router;
   if (!router) return;
   const own = (stream = new AbortController());
@@ -80,12 +102,7 @@ async function follow(router) {
     try {
       await events(of(router, "live"), (kind, look) => {
         if (kind === "end") state("the router has ended", "bad");
-        if (kind !== "rates") return;
-        look.at = Date.now();
-        shared.looks.push(look);
-        if (shared.looks.length > KEPT) shared.looks.shift();
-        state(`live · ${look.router.version} · pid ${look.router.pid}`, "good");
-        shared.takers.forEach((take) => take(look, shared.looks));
+        if (kind === "rates") take_look(look);
       }, AbortSignal.any([own.signal, hide.signal]));
     } catch (why) {
       if (own.signal.aborted) return;
@@ -121,6 +138,7 @@ async function show() {
     if (link.dataset.page === key) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  menu(false);
   document.title = `${title} · Junctor`;
   // A page that is left while it fetches goes on in an element that nobody sees.
   const main = h("div", {}, h("h1", {}, title));
@@ -176,8 +194,18 @@ function theme(next) {
   localStorage.setItem("junctor-theme", chosen);
   if (chosen === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = chosen;
-  place("theme").textContent = `Theme: ${chosen}`;
+  place("theme").textContent = { system: "◐", dark: "●", light: "○" }[chosen];
+  place("theme").title = `Colours: ${chosen}`;
+  place("theme").setAttribute("aria-label", `Colours: ${chosen}`);
 }
+
+/** On a small screen the list of pages is folded. */
+function menu(is_open) {
+  place("pages").classList.toggle("open", is_open);
+  place("menu").setAttribute("aria-expanded", String(is_open));
+}
+place("menu").addEventListener("click", () => menu(!place("pages").classList.contains("open")));
+place("menu").addEventListener("keydown", (event) => { if (event.key === "Escape") menu(false); });
 
 place("pages").append(...PAGES.map(([key, title]) => h("a", { href: `#/${key}`, "data-page": key }, title)));
 place("theme").addEventListener("click", () => {
@@ -196,6 +224,8 @@ place("router").addEventListener("pointerdown", () => list().then((now) => {
   follow(now);
   show();
 }).catch(failed));
+// The address names the page, so this link may not change it.
+document.querySelector("a.skip").addEventListener("click", (event) => { event.preventDefault(); place("view").focus(); });
 window.addEventListener("hashchange", show);
 theme();
 start();

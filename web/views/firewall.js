@@ -12,7 +12,7 @@ export async function firewall(main, shared) {
     ["connections", (r) => r.connections, { number: true, show: short }],
     ["last match, s ago", (r) => r.last_s, { number: true, show: short }],
     ["rule", (r) => r.text, { mono: true }],
-  ], { caption: "Rules", most: 2000 });
+  ], { caption: "Rules", most: 2000, none: "no rules" });
   const sets = table([
     ["set", (s) => s.name], ["kind", (s) => s.kind],
     ["entries", (s) => s.entries, { number: true, show: short }],
@@ -36,7 +36,7 @@ export async function firewall(main, shared) {
     await show();
   } catch (why) {
     if (why.status === 401) throw why;
-    about.textContent = why.message;
+    main.replaceChildren(main.firstChild, h("p.faint", {}, why.status === 404 ? "This router has no firewall." : why.message));
     return;
   }
   let looks = 0;

@@ -18,6 +18,7 @@ export async function routes(main) {
   async function show(query) {
     asked = query;
     const found = await get("/api/v1/routes", query);
+    all.element.hidden = false;
     all.set(found.routes);
     about.textContent = `${found.count} ${found.count === 1 ? "route" : "routes"}`;
     more.hidden = found.next === null;
@@ -34,5 +35,6 @@ export async function routes(main) {
   } catch (why) {
     if (why.status === 401) throw why;
     about.textContent = why.message;
+    all.element.hidden = true;
   }
 }

@@ -18,13 +18,14 @@ export async function sessions(main, shared) {
     ["bytes", (s) => s.bytes_there + s.bytes_back, { number: true, show: short }],
     ["age, s", (s) => s.age_s, { number: true, show: short }],
     ["ends in, s", (s) => s.expires_s, { number: true, show: short }],
-    ["end", (s) => s.source, { show: (_, s) => h("button", { type: "button", title: "End all sessions of this source", onclick: () => stop(s.source) }, "End") }],
+    ["end", (s) => s.source, { fresh: true, show: (_, s) => h("button", { type: "button", "aria-label": `End all sessions of ${s.source}`, onclick: () => stop(s.source) }, "End") }],
   ], { none: "no session fits", caption: "Sessions" });
   const more = h("button", { type: "button", hidden: true }, "Next page");
   let asked = {};
   async function show(query) {
     asked = query;
     const found = await get(of(shared.router, "sessions"), query);
+    all.element.hidden = false;
     all.set(found.sessions);
     about.textContent = `${found.sessions.length} sessions of ${found.element}${found.next ? ", and more" : ""}`;
     more.hidden = !found.next;
@@ -46,6 +47,7 @@ export async function sessions(main, shared) {
     await show({ limit: 200 });
   } catch (why) {
     if (why.status === 401) throw why;
-    about.textContent = why.message;
+    about.textContent = why.status === 404 ? "This router keeps no sessions: it has no firewall, translator or load balancer." : why.message;
+    all.element.hidden = true;
   }
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Opens the web page of the management API in headless Chromium and uses it as a person would.
 
-web_page.py URL TOKEN: a router of the configuration in manage/web.rs runs there. Exits with 77 where there is no Chromium."""
+web_page.py URL TOKEN: the routers 'edge' and 'large' of manage/web.rs run there. Exits with 77 where there is no Chromium."""
 
 import json
 import re
@@ -17,6 +17,10 @@ SCREENS = [(360, 740, "light"), (360, 740, "dark"), (1280, 800, "light"), (1280,
 # Seconds for what a page fetches. It has failed if it takes longer.
 PATIENCE = 30
 
+# What the keyboard must reach: what can be used and is seen. Of radio buttons and the like there are none.
+REACHABLE = """[...document.querySelectorAll('a[href], button, input, select, textarea, [tabindex="0"]')]
+  .filter((e) => !e.disabled && e.checkVisibility() && e.getBoundingClientRect().width)"""
+
 # Texts whose contrast is too low: WCAG 2.1, 1.4.3. What is disabled is exempt.
 CONTRAST = """(() => {
   const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
@@ -27,6 +31,7 @@ CONTRAST = """(() => {
     const box = e.getBoundingClientRect();
     if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) || !box.width || e.closest(":disabled, .skip, option, noscript, datalist")) continue;
     const style = getComputedStyle(e);
+    if (numbers(style.color)[3] === 0) continue;
     const [a, b] = [light(numbers(style.color)), light(ground(e))];
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     const size = parseFloat(style.fontSize);
@@ -69,9 +74,16 @@ class Page(Browser):
         self.ask(f"(() => {{ const f = document.querySelector('#view [name={field}]'); f.value = ''; f.focus(); }})()")
         self.call("Input.insertText", text=text)
 
-    def press(self, label):
-        script = f"(() => {{ const b = [...document.querySelectorAll('#view button')].find((b) => b.textContent === {json.dumps(label)}); b?.click(); return !!b; }})()"
+    def press(self, label, where="#view"):
+        script = f"(() => {{ const b = [...document.querySelectorAll('{where} button')].find((b) => b.textContent === {json.dumps(label)}); b?.click(); return !!b; }})()"
         assert self.ask(script), label
+
+    def tab(self):
+        for kind in ["keyDown", "keyUp"]:
+            self.call("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+
+    def choose(self, router):
+        self.ask(f"(() => {{ const s = document.getElementById('router'); s.value = {json.dumps(router)}; s.dispatchEvent(new Event('change')); }})()")
 
     def said(self):
         """Messages of errors."""
@@ -118,11 +130,51 @@ def use_drops(page):
 
 def use_trace(page):
     page.show("trace/check")
+    page.fill("from", "10.0.0.9")
+    page.fill("to", "10.0.1.9")
+    page.fill("dport", "80")
+    made = page.ask("document.querySelector('#view [name=packet]').value")
+    assert made == "ip 10.0.0.9 to 10.0.1.9 / tcp 4000 to 80 flags S", made
     page.fill("packet", "ip 10.0.0.9 to 10.0.1.9 / udp 1 to 2")
     page.press("Try it")
     story = page.until("its way", "document.querySelector('.job details')?.textContent")
     assert "check" in story, story
     page.screenshot("web-trace")
+
+
+def use_profile(page):
+    page.show("profile")
+    page.fill("time_s", "1")
+    page.press("Record")
+    page.until("it is recorded", "[...document.querySelectorAll('.job button')].some((b) => b.textContent === 'Report')")
+    page.press("Report")
+    found = page.until("the report", "(() => { const t = document.querySelector('.job table'); return t && t.closest('.job').textContent; })()")
+    assert "Findings" in found and "CheckIPHeader" in found and "worker-1" in found, found
+    page.screenshot("web-profile")
+    page.ask("document.querySelector('.job a.button').click()")
+    page.until("the timeline", "document.body?.dataset.state === 'ready'")
+    lanes = page.ask("document.getElementById('labels').textContent")
+    assert "worker-0" in lanes and "worker-1" in lanes, lanes
+    page.screenshot("web-timeline")
+    page.ask("document.querySelector('header a').click()")
+    page.until("the page again", "document.querySelector('.job a.button') !== null")
+
+
+def use_tests(page):
+    """Trials on a cable in memory: squares while a search runs, and a table of results."""
+    page.show("tests")
+    page.fill("device", "cable")
+    page.fill("options", "--size=64 --trial=0.05")
+    page.ask("document.querySelector('#view [name=procedure]').selectedIndex = 1")
+    page.press("Start")
+    page.until("trials are drawn", "[...document.querySelectorAll('.job .legend span')].some((s) => s.textContent === '64 bytes')")
+    page.screenshot("web-tests")
+    page.press("Stop")
+    page.until("it has stopped", "[...document.querySelectorAll('.job button')].some((b) => b.textContent === 'Remove')")
+    page.fill("options", "--rate=1k --time=0.1")
+    page.ask("document.querySelector('#view [name=procedure]').selectedIndex = 6")
+    page.press("Start")
+    page.until("it has a result", "document.querySelector('.job table tbody tr')?.cells.length > 1")
 
 
 def use_capture(page):
@@ -141,14 +193,23 @@ def use_configuration(page):
     mark = page.until("the mistake is marked", "document.querySelector('#marks .bad')?.parentElement.textContent")
     line = before.count("\n") + 2
     assert f"line {line}" in mark and "Discrad" in mark, mark
-    assert page.ask("[...document.querySelectorAll('#view button')].find((b) => b.textContent === 'Apply').disabled")
+    inline = page.ask("(() => { const m = document.querySelector('.marked'); return [m.querySelector('u').textContent, m.querySelector('em').textContent]; })()")
+    assert inline[0] == "Discrad" and "Discrad" in inline[1], inline
+    assert page.ask("[...document.querySelectorAll('#view button')].find((b) => b.textContent === 'Compare and apply').disabled")
     page.ask("document.querySelector('#marks button').click()")
     assert page.ask("(() => { const a = document.querySelector('textarea'); return a.value.slice(a.selectionStart).startsWith('Discrad'); })()"), page.ask("document.querySelector('textarea').selectionStart")
-    page.press("Compare")
-    assert page.ask("[...document.querySelectorAll('#view pre .added')].map((s) => s.textContent.trim()).join()") == "+ Idle -> Discrad;"
     page.screenshot("web-configuration")
-    page.ask(write % json.dumps(before))
-    page.until("it is sound again", "document.querySelector('#marks li.good') !== null")
+    page.ask(write % json.dumps(before + "\nIdle -> added :: Discard;"))
+    page.until("it is sound", "document.querySelector('#marks li.good') !== null")
+    page.press("Compare and apply")
+    added = page.until("what would change", "[...document.querySelectorAll('dialog pre .added')].map((s) => s.textContent.trim()).join()")
+    assert added == "+ Idle -> added :: Discard;", added
+    page.screenshot("web-compare")
+    page.press("Apply", "dialog")
+    page.until("it is applied", "document.querySelector('.job')?.textContent.includes('done')")
+    page.press("Confirm")
+    page.show("graph/added")
+    page.until("it runs", "document.querySelector('aside h2')?.textContent === 'added'")
 
 
 def use_tables(page):
@@ -159,15 +220,121 @@ def use_tables(page):
     assert names == sorted(names, key=str.casefold), names
 
 
+def walk(page):
+    """By Tab alone: everything that can be used is reached, and shows that it is."""
+    for name in PAGES:
+        page.show(name)
+        page.until("it stands still", "!document.querySelector('#view')?.ariaBusy")
+        page.ask("document.activeElement.blur(); getSelection().collapse(document.body, 0); window.reached = new Set()")
+        # Parts that scroll are stops, too.
+        for _ in range(2 * page.ask(f"{REACHABLE}.length") + 10):
+            page.tab()
+            found = page.ask("""(() => {
+              const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
+              if (e === document.body) return null;
+              if (window.reached.has(e)) return window.reached.size;
+              window.reached.add(e);
+              const around = e.closest('.editor:focus-within');
+              const is_shown = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 || around && parseFloat(getComputedStyle(around).outlineWidth) >= 2;
+              return [e.outerHTML.slice(0, 100), is_shown, box.right > 0 && box.left < innerWidth && box.bottom > 0 && box.top < innerHeight];
+            })()""")
+            assert not isinstance(found, list) or (found[1] and found[2]), (name, found)
+            if isinstance(found, int) and page.ask(f"{REACHABLE}.every((e) => window.reached.has(e))"):
+                break
+        left = page.ask(f"{REACHABLE}.filter((e) => !window.reached.has(e)).map((e) => e.outerHTML.slice(0, 120))")
+        assert left == [], (name, left)
+
+
+def use_keys(page):
+    """Focus stays while values come; the link at the beginning leads over the list of pages; on a small screen that is a menu."""
+    page.show("overview")
+    page.until("elements", "!!document.querySelectorAll('#view table')[1]?.querySelectorAll('tbody a')[1]")
+    page.ask("document.querySelectorAll('#view table')[1].querySelectorAll('tbody a')[1].focus()")
+    focused = page.ask("document.activeElement.textContent")
+    looks(page, 3)
+    assert page.ask("document.activeElement.textContent") == focused
+    page.ask("document.activeElement.blur()")
+    page.ask("document.querySelector('a.skip').focus()")
+    page.key("Enter", windowsVirtualKeyCode=13)
+    assert page.ask("[document.activeElement.id, document.querySelector('#view h1').textContent]") == ["view", "Overview"]
+    page.screen(360, 740, "light")
+    assert not page.ask("document.querySelector('#pages a').checkVisibility()")
+    page.ask("document.getElementById('menu').focus()")
+    page.key("Enter", windowsVirtualKeyCode=13)
+    assert page.ask("document.querySelector('#pages a').checkVisibility() && document.getElementById('menu').ariaExpanded === 'true'")
+    page.screenshot("web-menu-360")
+    page.ask("document.querySelector('#pages a[data-page=ports]').click()")
+    page.until("the page", "document.querySelector('#view h1').textContent === 'Ports'")
+    assert not page.ask("document.querySelector('#pages a').checkVisibility()")
+    page.screen(1280, 800, "light")
+
+
+# Counts what a page does: changes of its elements, and drawings of canvases.
+COUNTERS = """(() => {
+  window.done = { changes: 0, drawings: 0, texts: 0 };
+  new MutationObserver((all) => { window.done.changes += all.length; }).observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
+  const pen = CanvasRenderingContext2D.prototype;
+  for (const [name, counter] of [["clearRect", "drawings"], ["fillText", "texts"]]) {
+    const own = pen[name];
+    pen[name] = function (...all) { window.done[counter] += 1; return own.apply(this, all); };
+  }
+})()"""
+
+
+def looks(page, count):
+    """Waits for so many looks, by what the stream has brought."""
+    page.until("the stream", "document.querySelector('#state.good') !== null")
+    page.ask(f"new Promise((done) => {{ let left = {count}; addEventListener('look', function seen() {{ left -= 1; if (!left) {{ removeEventListener('look', seen); requestAnimationFrame(() => requestAnimationFrame(done)); }} }}); }})")
+
+
+def work(page, count):
+    """What the page does for one look, on average of some."""
+    layouts = lambda: next(m["value"] for m in page.call("Performance.getMetrics")["metrics"] if m["name"] == "LayoutCount")
+    looks(page, 2)
+    page.ask("for (const name in window.done) window.done[name] = 0")
+    before = layouts()
+    looks(page, count)
+    done = page.ask("window.done")
+    return {**{name: value / count for name, value in done.items()}, "layouts": (layouts() - before) / count}
+
+
+def watch_a_thousand(page):
+    """A look at a thousand elements costs the page a bounded number of changes, layouts and drawings."""
+    page.call("Performance.enable")
+    page.choose("large")
+    page.ask(COUNTERS)
+    for name, most in [
+        ("overview", {"changes": 110, "layouts": 6, "drawings": 1.4}),
+        ("graph", {"changes": 25, "layouts": 6, "drawings": 2.4, "texts": 0}),
+        ("drops", {"changes": 10, "layouts": 6, "drawings": 1.4}),
+    ]:
+        page.show(name)
+        page.until(f"{name} has come", "document.querySelector('#view td, #view aside p') !== null")
+        page.settle()
+        found = work(page, 4)
+        print(name, found, file=sys.stderr)
+        assert all(found[counter] <= limit for counter, limit in most.items()), (name, found)
+    page.show("graph")
+    page.until("it is drawn", "document.querySelector('#view aside p') !== null")
+    page.settle()
+    page.screenshot("web-large")
+    # However many moves there are before a frame, it is drawn once.
+    page.ask("window.done.drawings = 0")
+    page.ask("new Promise((done) => requestAnimationFrame(() => { const c = document.querySelector('canvas'); for (let i = 0; i < 50; i += 1) c.dispatchEvent(new WheelEvent('wheel', { deltaY: -20, clientX: 600, clientY: 400 })); requestAnimationFrame(() => requestAnimationFrame(done)); }))")
+    assert page.ask("window.done.drawings") <= 2, page.ask("window.done.drawings")
+    page.screenshot("web-large-near")
+    page.choose("edge")
+
+
 def main():
     url, token = sys.argv[1], sys.argv[2]
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         page = Page(home, url)
         try:
             page.screen(1280, 800, "light")
             page.begin(token)
             look_everywhere(page)
-            for use in [use_tables, use_graph, use_drops, use_trace, use_capture, use_configuration]:
+            for use in [use_tables, use_graph, use_drops, use_trace, use_capture, use_profile, use_tests, use_keys, walk, watch_a_thousand, use_configuration]:
                 use(page)
             assert page.said() == "", page.said()
             assert page.faults == [], page.faults

@@ -2,6 +2,8 @@
 //! The web page: files of the folder `web`, which are part of the program. They hold no secret, so they are served without a token; what they show
 //! comes from the API, which asks for one.
 
+use std::sync::LazyLock;
+
 use axum::body::Body;
 use axum::http::header::{self, HeaderValue};
 use axum::http::{Method, StatusCode};
@@ -31,14 +33,18 @@ const FILES: &[File] = files![
     "icon.svg" SVG,
     "main.js" SCRIPT,
     "api.js" SCRIPT,
+    "diff.js" SCRIPT,
     "dom.js" SCRIPT,
     "draw.js" SCRIPT,
+    "editor.js" SCRIPT,
     "plot.js" SCRIPT,
+    "timeline.js" SCRIPT,
     "views/capture.js" SCRIPT,
     "views/configuration.js" SCRIPT,
     "views/drops.js" SCRIPT,
     "views/firewall.js" SCRIPT,
     "views/graph.js" SCRIPT,
+    "views/inspector.js" SCRIPT,
     "views/jobs.js" SCRIPT,
     "views/overview.js" SCRIPT,
     "views/ports.js" SCRIPT,
@@ -49,10 +55,41 @@ const FILES: &[File] = files![
     "views/trace.js" SCRIPT,
 ];
 
+macro_rules! viewer {
+    ($($name:literal $kind:expr),+ $(,)?) => {
+        &[$((
+            concat!("/timeline/", $name),
+            $kind,
+            include_bytes!(concat!("../../profile/src/export/html/", $name)).as_slice(),
+        )),+]
+    };
+}
+
+/// The profiler's viewer, which exported recordings have in them.
+const VIEWER: &[File] =
+    viewer!["viewer.css" CSS, "data.js" SCRIPT, "draw.js" SCRIPT, "panels.js" SCRIPT, "viewer.js" SCRIPT];
+
+/// The viewer's page without a recording: `timeline.js` fetches one. Its scripts and styles are files, as the policy asks.
+static TIMELINE: LazyLock<String> = LazyLock::new(|| {
+    let page = include_str!("../../profile/src/export/html/page.html");
+    let scripts: String = ["/timeline.js"]
+        .into_iter()
+        .chain(VIEWER.iter().filter(|(_, kind, _)| *kind == SCRIPT).map(|(name, ..)| *name))
+        .map(|name| format!("<script src=\"{}\"></script>\n", &name[1..]))
+        .collect();
+    let page: String =
+        page.split_inclusive('\n').filter(|line| !line.contains("Content-Security-Policy")).collect();
+    page.replace("<style>\n/*style*/</style>", "<link rel=\"stylesheet\" href=\"timeline/viewer.css\">")
+        .replace("/*data*/", "")
+        .replace("<script>\n\"use strict\";\n/*script*/</script>\n", &scripts)
+});
+
 /// The file of the page that a request asks for, if it asks for one.
 pub(crate) fn file(method: &Method, path: &str) -> Option<Response> {
     let path = if path == "/" { "/index.html" } else { path };
-    let (_, kind, content) = FILES.iter().find(|(name, ..)| *name == path)?;
+    let timeline = ("/timeline.html", HTML, TIMELINE.as_bytes());
+    let (_, kind, content) =
+        FILES.iter().chain(VIEWER).chain([&timeline]).find(|(name, ..)| *name == path)?;
     let body = match *method {
         Method::GET => Body::from(*content),
         Method::HEAD => Body::empty(),
@@ -81,6 +118,22 @@ mod tests {
                 into.insert(name);
             }
         }
+    }
+
+    #[test]
+    fn the_viewer_is_served_in_files_that_the_policy_allows() {
+        assert!(!TIMELINE.contains("/*") && !TIMELINE.contains("<style"), "{}", *TIMELINE);
+        let named = |mark: &str| -> Vec<String> {
+            let parts = TIMELINE.split(mark).skip(1);
+            parts.map(|part| format!("/{}", part.split('"').next().unwrap())).collect()
+        };
+        let files = [named("<script src=\""), named("stylesheet\" href=\"")].concat();
+        assert_eq!(files.len(), VIEWER.len() + 1);
+        assert!(files.iter().all(|name| file(&Method::GET, name).is_some()), "{files:?}");
+        // What else is a script holds data.
+        assert_eq!(TIMELINE.matches("<script").count(), files.len());
+        assert!(TIMELINE.contains("<script type=\"text/plain\" id=\"data\"></script>"));
+        assert!(file(&Method::GET, "/timeline.html").is_some());
     }
 
     #[test]

@@ -17,11 +17,20 @@ const TEXT: &str = "
     ttl[1] -> ICMPError(10.0.0.1, timeexceeded) -> Discard;
     StaticThreadSched(good 0, broken 0, u 1)";
 
+/// Twenty chains of fifty elements.
+fn large() -> String {
+    let chain = |chain: usize| {
+        let counters: String = (0..48).map(|at| format!("c{chain}_{at} :: Counter -> ")).collect();
+        format!("s{chain} :: RatedSource(RATE 50, LIMIT -1) -> {counters} d{chain} :: Discard;\n")
+    };
+    (0..20).map(chain).collect()
+}
+
 #[test]
 fn the_page_is_used_in_a_browser() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
-    let (router, tokens) = (path("r.sock"), path("tokens"));
+    let (router, second, tokens) = (path("r.sock"), path("large.sock"), path("tokens"));
     let made = Command::new(env!("CARGO_BIN_EXE_junctor"))
         .args(["manage", "--new-token", "ada:admin"])
         .output()
@@ -41,10 +50,20 @@ fn the_page_is_used_in_a_browser() {
         "router",
         &["run", "-j", "2", "--time", "600", "--stats", "100ms", "--control", &router, "-R", "-e", TEXT],
     );
+    let _large = start(
+        directory.path(),
+        "large",
+        &["run", "-j", "1", "--time", "600", "--stats", "100ms", "--control", &second, "-e", &large()],
+    );
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (listen, named) = (format!("127.0.0.1:{port}"), format!("edge={router}"));
-    let arguments =
-        ["manage", "--listen", &listen, "--tokens", &tokens, "--router", &named, "--audit", &path("audit")];
+    let listen = format!("127.0.0.1:{port}");
+    let [edge, large] =
+        [("edge", &router), ("large", &second)].map(|(name, socket)| format!("{name}={socket}"));
+    let audit = path("audit");
+    let arguments = [
+        "manage", "--listen", &listen, "--tokens", &tokens, "--router", &edge, "--router", &large, "--audit",
+        &audit,
+    ];
     let _service = start(directory.path(), "manage", &arguments);
     assert!(TcpStream::connect(&listen).is_ok());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/web_page.py");

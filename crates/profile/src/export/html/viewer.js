@@ -363,7 +363,8 @@ let viewer;
 (async () => {
   try {
     const data = byId("data");
-    const bytes = await unpack(data.textContent.trim());
+    // A page that is served without a recording has a script that fetches one.
+    const bytes = await unpack(data.textContent.trim() || (await window.fetchRecording()));
     data.remove();
     viewer = new Viewer(new Trace(bytes));
   } catch (e) {
