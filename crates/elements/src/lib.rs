@@ -19,6 +19,7 @@ pub mod control;
 pub mod ethernet;
 pub mod firewalls;
 mod fuse;
+mod handover;
 pub mod icmp;
 pub mod io;
 pub mod ip;

@@ -37,7 +37,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|c| c.id).collect();
     let workers = args.workers.unwrap_or(cores.len()).clamp(1, 64);
     let time = Duration::from_secs(args.seconds.clamp(1, 86_400));
-    let run = |router: &mut Router| running::run(router, None, None, drop);
+    let run = |router: &mut Router| running::run(router, None, running::Signalled::default(), drop);
     demo::run((workers, cores), time, width(), run).map_or_else(outcome::fail, |()| exit::SUCCESS)
 }
 

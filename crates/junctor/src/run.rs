@@ -14,8 +14,9 @@ use engine::{Options, Router};
 use lang::Graph;
 use observe::recording::Live;
 use services::kept::Kept;
-use services::running::{self, Anew};
-use services::{devices, domain, wellbeing};
+use services::running::{self, Anew, Signalled};
+use services::devices::Hold;
+use services::{devices, domain, handover, wellbeing};
 
 use crate::config::Source;
 use crate::keeper::{self, Keeper, Offered};
@@ -255,6 +256,7 @@ struct Ready {
     settings: Times,
     state: Option<(State, Graph)>,
     kept: Option<Arc<Kept>>,
+    hold: Option<Hold>,
     is_empty: bool,
 }
 
@@ -324,8 +326,9 @@ fn build(args: &Args, form: Form) -> Result<Ready, u8> {
     packet::Memory::reserve(settings.memory).map_err(|why| unusable(form, why))?;
     confined::prepare(args, &graph).map_err(outcome::fail)?;
     let keeps = kept.clone().map(|kept| kept as _);
+    let (provider, hold) = devices::of_router(keeps, planes, args.planes.share.as_deref());
     let options = Options {
-        provider: devices::of_router(keeps, planes, args.planes.share.as_deref()),
+        provider,
         workers: settings.workers,
         reserve: settings.reserve,
         cores: settings.cores,
@@ -351,7 +354,7 @@ fn build(args: &Args, form: Form) -> Result<Ready, u8> {
     let keeper = Keeper::new(args, router.control(), &graph, own);
     let times = Times { limit: settings.limit, stats: settings.stats };
     // Another configuration may come; what this one says, keys among it, does not outlive it here.
-    Ok(Ready { router, keeper, settings: times, state, kept, is_empty: graph.elements.is_empty() })
+    Ok(Ready { router, keeper, settings: times, state, kept, hold: Some(hold), is_empty: graph.elements.is_empty() })
 }
 
 /// Does what the options ask for before the run.
@@ -389,7 +392,7 @@ fn run<E: FnOnce() -> u8>(
     let bound = control::bind(args, form, user.as_ref()).map_err(outcome::fail)?;
     // What follows starts threads, which have no more rights than this one.
     confined::enter(args, ready, user, bound.as_ref().map(|bound| bound.path())).map_err(outcome::fail)?;
-    let Ready { router, keeper, settings, state, kept, .. } = ready;
+    let Ready { router, keeper, settings, state, kept, hold, .. } = ready;
     let recording = Arc::new(Live::new(router.control(), crate::profile::command_line()));
     let offered = Offered::new(router.control(), keeper.clone(), recording.clone());
     let socket = control::serve(args, form, router, &offered, bound).map_err(outcome::fail)?;
@@ -403,13 +406,18 @@ fn run<E: FnOnce() -> u8>(
         state.keep(&graph);
         state.keep_neighbours(router.control());
     }
-    kept.iter().for_each(|kept| kept.running(true));
+    let leaver = kept.as_ref().map(|kept| {
+        handover::take(router, kept);
+        kept.running(true);
+        handover::Leaver::start(kept.clone())
+    });
     wellbeing::notify(router.control(), kept.clone());
     let started = std::time::Instant::now();
     let keeper = keeper.clone();
     let anew = args.source.path().map(|_| Arc::new(move || keeper.by_file()) as Anew);
-    running::run(router, settings.limit, anew, keeper::remember_signals);
-    kept.iter().for_each(|kept| kept.running(false));
+    let signalled = Signalled { anew, hold: hold.take().filter(|_| leaver.is_some()) };
+    running::run(router, settings.limit, signalled, keeper::remember_signals);
+    leaver.iter().for_each(|leaver| leaver.leave(router));
     if args.answers.print_time {
         answers::print_time(form, started.elapsed());
     }

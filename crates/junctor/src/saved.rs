@@ -12,7 +12,7 @@ use saved::Files;
 use saved::disk::{Real, Unfit};
 
 use crate::{exit, outcome};
-pub(crate) use apply::first;
+pub(crate) use apply::{ask, first};
 pub(crate) use place::{Place, Where};
 
 /// The store of a service on this machine's disk.

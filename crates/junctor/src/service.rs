@@ -7,9 +7,11 @@
 //! One thread decides and carries out, one transaction at a time. [`socket`] passes it what clients ask for, [`supervised`]
 //! speaks with the supervisor and its planes.
 
+mod leftovers;
 mod socket;
 mod supervised;
 mod switch;
+mod upgrade;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +21,7 @@ use std::time::{Duration, Instant};
 use planes::notify::Notifier;
 use planes::up::survivors;
 use saved::disk::Lock;
-use saved::protocol::{Answer, Request, Waits};
+use saved::protocol::{Answer, Request, Upgraded, Waits};
 use saved::{Commit, Event, Machine, State, Step};
 
 use crate::saved::place::{Directories, Place};
@@ -55,6 +57,18 @@ pub(crate) struct Args {
     /// Let this group ask for the status, and confirm and take back commits.
     #[arg(long, value_name = "GROUP")]
     control_group: Option<String>,
+    /// Have the service that runs go on with the program that is installed now: interfaces, taps and sessions are handed over.
+    #[arg(long, conflicts_with = "control_group")]
+    upgrade: bool,
+    /// Say whether this program can run the commit that is confirmed.
+    #[arg(long, hide = true, conflicts_with = "upgrade")]
+    rehearse: bool,
+    /// This program has taken the place of another one, whose planes run.
+    #[arg(long, hide = true, conflicts_with_all = ["upgrade", "rehearse"])]
+    upgraded: bool,
+    /// After the service has ended: end planes that it has left, unless it was killed and starts again. systemd says how it ended.
+    #[arg(long, hide = true, conflicts_with_all = ["upgrade", "rehearse", "upgraded"])]
+    end_left: bool,
 }
 
 /// Runs the command.
@@ -70,7 +84,16 @@ pub(crate) fn main(args: &Args) -> u8 {
 fn run(args: &Args) -> Result<u8, Stop> {
     let place = args.directories.of(&args.name).map_err(Stop::Usage)?;
     let group = args.control_group.as_deref().map(ctl::group).transpose().map_err(Stop::Usage)?;
+    if args.end_left {
+        return leftovers::end(&place);
+    }
+    if args.upgrade {
+        return upgrade::ask(&place);
+    }
     let store = place.store()?;
+    if args.rehearse {
+        return upgrade::rehearse(&place, &store);
+    }
     let path = place.service_lock();
     let taken = Lock::take(&path, &std::process::id().to_string());
     let taken = taken.map_err(|why| Stop::Failed(format!("{}: {why}", path.display())))?;
@@ -93,9 +116,19 @@ fn run(args: &Args) -> Result<u8, Stop> {
     let manager = Notifier::from_environment().map(Arc::new);
     let supervised = Supervised::new(&place, manager.clone(), stop.clone()).map_err(Stop::Failed)?;
     let machine = Machine::new(confirmed);
-    let mut service =
-        Service { place, store, machine, supervised, manager, stop, hang_up, epoch: Instant::now() };
-    service.boot(confirmed)?;
+    let mut service = Service {
+        place,
+        store,
+        machine,
+        supervised,
+        manager,
+        stop,
+        hang_up,
+        epoch: Instant::now(),
+        upgrades: false,
+        upgraded: None,
+    };
+    service.boot(confirmed, args.upgraded)?;
     let (sender, asked) = sync_channel(MOST_WAITING);
     let socket = Socket::new(service.place.socket(), group, sender);
     service.serve(socket, &asked)
@@ -114,6 +147,10 @@ struct Service {
     /// Somebody has sent SIGHUP.
     hang_up: Arc<AtomicBool>,
     epoch: Instant,
+    /// Another program is to take this one's place.
+    upgrades: bool,
+    /// What became of the last upgrade.
+    upgraded: Option<Upgraded>,
 }
 
 impl Service {
@@ -128,7 +165,7 @@ impl Service {
     }
 
     /// Starts the confirmed commit, or takes over planes that run and brings them to it.
-    fn boot(&mut self, confirmed: u64) -> Result<(), Stop> {
+    fn boot(&mut self, confirmed: u64, upgraded: bool) -> Result<(), Stop> {
         self.store.files(confirmed)?;
         let left = !survivors(self.supervised.files()).is_empty();
         // Planes of commits that were not confirmed, or of a switch that was cut short.
@@ -161,6 +198,9 @@ impl Service {
                 self.store.set_state(number, State::Returned { why })?;
                 self.forget_base(number)?;
             }
+        }
+        if upgraded {
+            self.upgrade_planes(confirmed);
         }
         self.say(&format!("commit {} is in service", self.named(confirmed)));
         self.tell_manager(&format!("READY=1\nSTATUS=commit {confirmed} is in service"));
@@ -217,6 +257,9 @@ impl Service {
             if let Ok(asked) = asked.recv_timeout(wait) {
                 let answer = self.asked(&asked.request, &asked.by);
                 asked.answer(&answer);
+                if std::mem::take(&mut self.upgrades) {
+                    self.become_new();
+                }
             }
             let _ = self.step(Event::Tick);
         }
@@ -229,6 +272,7 @@ impl Service {
                 let confirm_within = confirm_within_ms.map(Duration::from_millis);
                 return self.apply(*commit, confirm_within, *force);
             }
+            Request::Upgrade => return self.upgrade(by),
             Request::Confirm => (Event::Confirm, "confirmed"),
             Request::Rollback => (Event::Rollback, "taken back"),
         };
@@ -256,7 +300,12 @@ impl Service {
             parent: waiting.parent,
             left_ms: waiting.until.saturating_sub(now).as_millis() as u64,
         });
-        Answer::Status { running: self.machine.running(), confirmed: self.machine.confirmed(), waiting }
+        Answer::Status {
+            running: self.machine.running(),
+            confirmed: self.machine.confirmed(),
+            waiting,
+            upgraded: self.upgraded.clone(),
+        }
     }
 
     fn apply(&mut self, number: u64, confirm_within: Option<Duration>, force: bool) -> Answer {

@@ -632,3 +632,110 @@ fn no_packet_is_lost_by_transactions_or_a_killed_service() {
     let pinged = pings.end(PATIENCE).unwrap();
     assert!(pinged.lost.is_empty(), "{pinged:?}");
 }
+
+impl Service {
+    /// Its own copy of the program, which can be replaced.
+    fn program(&self) -> PathBuf {
+        self.path("junctor")
+    }
+
+    /// Installs the program as a package does: another file takes the place of the old one.
+    fn install(&self) {
+        let new = self.path("junctor.new");
+        std::fs::copy(JUNCTOR, &new).unwrap();
+        std::fs::rename(new, self.program()).unwrap();
+    }
+
+    /// The same command by its own copy.
+    fn by_own(&self, words: &[&str]) -> Vec<String> {
+        let command = self.command(words);
+        let words = command.get_args().map(|word| word.to_str().unwrap().to_owned());
+        std::iter::once(self.program().display().to_string()).chain(words).collect()
+    }
+
+    /// Installs a new program and has the service go on with it; returns what is said.
+    fn upgrade(&self) -> (i32, String) {
+        self.install();
+        let output = self.command(&["service", &self.name, "--upgrade"]).output().unwrap();
+        (output.status.code().unwrap_or(-1), text_of(&output))
+    }
+
+    fn start_own(&mut self) {
+        self.install();
+        let words = self.by_own(&["service", &self.name]);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).env("XDG_RUNTIME_DIR", self.path("run"));
+        self.start_by(command);
+    }
+}
+
+fn runs_installed(service: &Service, pid: u32) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|program| program == service.program())
+}
+
+/// A host behind the translator asks, and its own packet comes back as the answer.
+const TRANSLATOR: &str = "nat :: NAT44(STATEMENT \"translate 10.0.1.0/24 to 192.0.2.1\");
+RatedSource(DATA \"x\", RATE 20, LIMIT -1, STOP false) -> UDPIPEncap(10.0.1.5, 1000, 203.0.113.9, 53) -> [1] nat;
+nat[1] -> IPMirror -> back :: Counter -> [0] nat; nat[0] -> c :: Counter -> Discard;
+";
+
+#[test]
+fn an_upgrade_keeps_sessions_and_its_process() {
+    let mut service = Service::new(&[("router.click", TRANSLATOR)]);
+    service.start_own();
+    let first = |service: &Service| {
+        let sessions = service.ask("router", &["ctl", "nat.sessions"]);
+        // Protocol, inside, outside, peer.
+        sessions.lines().nth(1).unwrap_or_default().split(' ').take(7).collect::<Vec<_>>().join(" ")
+    };
+    wait_for("a session", PATIENCE, || service.count("router") > 1).unwrap();
+    let (before, router) = (first(&service), service.pid("router"));
+    assert!(before.starts_with("udp 10.0.1.5 1000 192.0.2.1 "), "{before}");
+    let pid = service.process.as_ref().unwrap().id();
+    let (status, said) = service.upgrade();
+    assert!(status == 0 && said.contains("plane router was replaced"), "{said}");
+    assert!(runs_installed(&service, pid) && runs_installed(&service, service.pid("router")));
+    assert_ne!(service.pid("router"), router);
+    wait_for("packets", PATIENCE, || service.count("router") > 1).unwrap();
+    assert_eq!((first(&service), service.now()), (before, (1, 1)));
+    // A program that cannot run the commit changes nothing.
+    let router = service.pid("router");
+    std::fs::remove_file(service.program()).unwrap();
+    std::fs::write(service.program(), "#!/bin/sh\necho cannot >&2; exit 1\n").unwrap();
+    std::fs::set_permissions(service.program(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = service.command(&["service", &service.name, "--upgrade"]).output().unwrap();
+    let said = text_of(&output);
+    assert!(output.status.code() == Some(1) && said.contains("the old program goes on:\ncannot"), "{said}");
+    assert_eq!(service.pid("router"), router);
+    // Nor does one while a change waits.
+    service.write("router.click", &format!("{TRANSLATOR}{EXTRA}"));
+    service.good(&["apply", "--confirm-within", "10m"]);
+    let (status, said) = service.upgrade();
+    assert!(status == 1 && said.contains("commit 2 waits to be confirmed"), "{said}");
+}
+
+/// 1,000 packets a second go each way while the program is replaced: none is lost.
+#[test]
+fn an_upgrade_loses_no_packet() {
+    if testbed::rig::skip_without("an_upgrade_loses_no_packet", &["ping", "ethtool"]) {
+        return;
+    }
+    let rig = Rig::new(Cable::default()).unwrap();
+    rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
+    rig.b.ip("addr add 10.0.1.3/24 dev b0").unwrap();
+    let mut service = Service::new(&[("router.click", CABLE)]);
+    service.install();
+    let words = service.by_own(&["service", &service.name]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let process = rig.dut.spawn(&words).unwrap();
+    service.await_start(process);
+    let pings = Pings::start(&rig.a, "10.0.1.3", 1, PATIENCE).unwrap();
+    for _ in 0..2 {
+        let (status, said) = service.upgrade();
+        assert!(status == 0, "{said}");
+        eprintln!("{said}");
+    }
+    let pinged = pings.end(PATIENCE).unwrap();
+    eprintln!("{} packets came back, {} were lost", pinged.came, pinged.lost.len());
+    assert!(pinged.lost.is_empty(), "{pinged:?}");
+}

@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 /// Descriptors in a message, at most.
-pub const MOST: usize = 64;
+pub const MOST: usize = 200;
 /// The first descriptor that a program inherits (sd_listen_fds(3)).
 pub(crate) const FIRST: i32 = 3;
 
@@ -22,6 +22,7 @@ pub(crate) fn send(
     to: Option<&SocketAddrUnix>,
     bytes: &[u8],
     fds: &[BorrowedFd<'_>],
+    flags: SendFlags,
 ) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -29,9 +30,10 @@ pub(crate) fn send(
         return Err(io::Error::other("too many descriptors"));
     }
     let bytes = [IoSlice::new(bytes)];
+    let flags = flags | SendFlags::NOSIGNAL;
     match to {
-        Some(to) => sendmsg_addr(socket, to, &bytes, &mut ancillary, SendFlags::NOSIGNAL)?,
-        None => sendmsg(socket, &bytes, &mut ancillary, SendFlags::NOSIGNAL)?,
+        Some(to) => sendmsg_addr(socket, to, &bytes, &mut ancillary, flags)?,
+        None => sendmsg(socket, &bytes, &mut ancillary, flags)?,
     };
     Ok(())
 }
@@ -80,7 +82,7 @@ mod tests {
     fn descriptors_arrive_with_their_message() {
         let (a, b) = UnixStream::pair().unwrap();
         let (mut reader, writer) = std::io::pipe().unwrap();
-        send(&a, None, b"two", &[writer.as_fd(), a.as_fd()]).unwrap();
+        send(&a, None, b"two", &[writer.as_fd(), a.as_fd()], SendFlags::empty()).unwrap();
         drop(writer);
         let mut bytes = [0; 16];
         let (length, mut fds) = receive(&b, &mut bytes).unwrap();
@@ -89,7 +91,7 @@ mod tests {
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "through");
-        send(&a, None, b"none", &[]).unwrap();
+        send(&a, None, b"none", &[], SendFlags::empty()).unwrap();
         assert_eq!(receive(&b, &mut bytes).unwrap().1.len(), 0);
     }
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::fs::FlockOperation;
+use rustix::net::SendFlags;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
@@ -83,7 +84,7 @@ impl Launch {
         if text.len() > LONGEST {
             return Err(std::io::Error::other("the environment is too long"));
         }
-        descriptors::send(launcher, None, &(text.len() as u64).to_le_bytes(), left)?;
+        descriptors::send(launcher, None, &(text.len() as u64).to_le_bytes(), left, SendFlags::empty())?;
         launcher.write_all(text.as_bytes())
     }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::net::SocketAddrUnix;
+use rustix::net::{SendFlags, SocketAddrUnix};
 
 use crate::descriptors;
 
@@ -22,6 +22,9 @@ pub const SOCKET: &str = "NOTIFY_SOCKET";
 pub const HEARTBEAT_US: &str = "WATCHDOG_USEC";
 /// The longest datagram that is read.
 const LONGEST: usize = 4096;
+
+/// How long a listener may take to read before a descriptor is left with it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a process says of itself.
 #[derive(Debug)]
@@ -64,24 +67,31 @@ impl Notifier {
         };
         let path = (!name.as_bytes().starts_with(b"@")).then(|| PathBuf::from(name));
         let socket = UnixDatagram::unbound().ok()?;
-        socket.set_nonblocking(true).ok()?;
+        socket.set_write_timeout(Some(PATIENCE)).ok()?;
         Some(Notifier { socket, to: to.ok()?, path, heartbeat })
     }
 
-    /// Sends lines of `NAME=VALUE`. Nothing waits, and nothing fails if nobody listens: a supervisor may be restarting.
+    /// Sends lines of `NAME=VALUE`. It does not wait, and nothing fails if nobody listens: a supervisor may be restarting.
     pub fn send(&self, lines: &str) {
-        let _ = descriptors::send(&self.socket, Some(&self.to), lines.as_bytes(), &[]);
+        let _ = descriptors::send(&self.socket, Some(&self.to), lines.as_bytes(), &[], SendFlags::DONTWAIT);
     }
 
-    /// Leaves a descriptor under a name, for the process that takes this one's place.
+    /// Leaves a descriptor under a name, for the process that takes this one's place. It waits a moment if the listener has much to read.
     pub fn store(&self, name: &str, descriptor: BorrowedFd<'_>) {
         let lines = format!("FDSTORE=1\nFDNAME={name}");
-        let _ = descriptors::send(&self.socket, Some(&self.to), lines.as_bytes(), &[descriptor]);
+        let _ = descriptors::send(
+            &self.socket,
+            Some(&self.to),
+            lines.as_bytes(),
+            &[descriptor],
+            SendFlags::empty(),
+        );
     }
 
     /// Takes it back.
     pub fn forget(&self, name: &str) {
-        self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}"));
+        let lines = format!("FDSTOREREMOVE=1\nFDNAME={name}");
+        let _ = descriptors::send(&self.socket, Some(&self.to), lines.as_bytes(), &[], SendFlags::empty());
     }
 
     /// Who listens, to be compared: another listener has made another socket, at another time if under the same number.

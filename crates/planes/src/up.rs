@@ -135,6 +135,8 @@ enum Message {
     Said(Id, u64, Said),
     /// A process ended: which of the plane's processes, counted from the first.
     Ended(Id, u64, Exit),
+    /// All that one of a plane's processes has said of itself has come.
+    Silent(Id, u64),
     NotStarted(Id, u64, String),
     Asked(Request, UnixStream),
     Signal(i32),
@@ -170,6 +172,8 @@ struct Up<'a> {
     orphaned: Arc<AtomicBool>,
     /// Where its present process is heard, for each plane.
     ears: Vec<Option<Arc<Ear>>>,
+    /// Planes whose process has ended, but may have said something before.
+    ended: HashMap<Id, Exit>,
     followers: Vec<Follower>,
     waiting: Vec<Waiting>,
     sender: Sender<Message>,
@@ -241,6 +245,7 @@ pub fn up(
         children,
         orphaned,
         ears: deployment.planes.iter().map(|_| None).collect(),
+        ended: HashMap::new(),
         followers: deployment.planes.iter().map(follow).collect(),
         waiting: Vec::new(),
         sender,
@@ -298,7 +303,9 @@ impl Ear {
         loop {
             let news = match self.listener.next() {
                 Ok(news) => news,
-                Err(why) if why.kind() == std::io::ErrorKind::NotConnected => return,
+                Err(why) if why.kind() == std::io::ErrorKind::NotConnected => {
+                    return drop(sender.send(Message::Silent(id, start)));
+                }
                 Err(_) => {
                     std::thread::sleep(PAUSE);
                     continue;
@@ -424,9 +431,18 @@ impl Up<'_> {
             Message::Event(event) => self.step(event),
             Message::Said(id, start, said) if start == self.starts[id] => self.hear(id, said),
             Message::Said(..) => {}
-            Message::Ended(id, start, exit) if start == self.starts[id] => {
-                self.clear(id);
-                self.step(Event::Ended(id, exit));
+            Message::Ended(id, start, exit) if start == self.starts[id] => match &self.ears[id] {
+                // What it leaves to the next process may still wait to be read.
+                Some(ear) => {
+                    ear.listener.close();
+                    self.ended.insert(id, exit);
+                }
+                None => self.ended(id, exit),
+            },
+            Message::Silent(id, start) if start == self.starts[id] => {
+                if let Some(exit) = self.ended.remove(&id) {
+                    self.ended(id, exit);
+                }
             }
             Message::NotStarted(id, start, why) if start == self.starts[id] => {
                 // Another supervisor may have started it, and have been killed before it could write that down.
@@ -438,7 +454,7 @@ impl Up<'_> {
                 self.clear(id);
                 self.step(Event::NotStarted(id, format!("could not be started: {why}")));
             }
-            Message::Ended(..) | Message::NotStarted(..) => {}
+            Message::Ended(..) | Message::Silent(..) | Message::NotStarted(..) => {}
             Message::Asked(request, stream) => self.asked(&request, stream),
             Message::Signal(signal_hook::consts::SIGHUP) => {
                 self.host
@@ -453,6 +469,11 @@ impl Up<'_> {
                 self.step(Event::Down);
             }
         }
+    }
+
+    fn ended(&mut self, id: Id, exit: Exit) {
+        self.clear(id);
+        self.step(Event::Ended(id, exit));
     }
 
     /// Takes what the present process of a plane says.

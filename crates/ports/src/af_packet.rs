@@ -18,8 +18,10 @@
 mod rx;
 mod tx;
 
+pub(crate) use rx::older;
+
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -29,6 +31,7 @@ use sync::mutex::lock;
 
 use crate::aliases::Aliases;
 use crate::bpf;
+use crate::keeper::{Keeper, Kept};
 use crate::link::Watch;
 use crate::memory::Taken;
 use crate::sys;
@@ -44,15 +47,19 @@ const PACKET_MR_UNICAST: u16 = 3;
 const QUEUES_MAX: usize = 64;
 
 /// An interface reached by packet sockets.
-#[derive(Debug)]
 pub struct PacketDevice {
     me: Weak<PacketDevice>,
     shared: Arc<Shared>,
     queues: Vec<(Arc<AtomicBool>, Arc<AtomicBool>)>,
 }
 
+impl std::fmt::Debug for PacketDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PacketDevice({})", self.shared.watch.name())
+    }
+}
+
 /// What a device's queues share.
-#[derive(Debug)]
 struct Shared {
     watch: Watch,
     options: Mutex<Options>,
@@ -73,6 +80,9 @@ struct Shared {
     promiscuous: Promiscuous,
     aliases: Arc<OnceLock<Arc<Aliases>>>,
     holds: Mutex<Holds>,
+    /// Who keeps sockets for the process that takes this one's place.
+    keeper: Option<Arc<dyn Keeper>>,
+    older: Mutex<Older>,
     /// A socket that is bound to this interface and not in use yet. To close one takes the kernel some 10 ms (a grace period of RCU),
     /// which a router that starts again does not have.
     spare: Mutex<Option<(u32, OwnedFd)>>,
@@ -96,6 +106,15 @@ struct Holds {
     swallow: Option<OwnedFd>,
 }
 
+/// Packets that arrived before this process had the device.
+#[derive(Debug, Default)]
+struct Older {
+    /// The socket with their ring, until a queue takes it.
+    socket: Option<OwnedFd>,
+    /// They have not been read, so that later ones still go into their ring.
+    waits: bool,
+}
+
 /// The sockets of a device's rings.
 #[derive(Debug, Default)]
 struct Sockets {
@@ -105,19 +124,30 @@ struct Sockets {
 }
 
 impl PacketDevice {
-    /// Opens `spec.device`. `why` says why this driver was chosen, for [`Info::driver`]. `group`: other processes share its flows.
+    /// Opens `spec.device`. `why` says why this driver was chosen, for [`Info::driver`]. `group`: other processes share its flows. `keeper` keeps
+    /// its sockets for the process that takes this one's place.
     ///
     /// # Errors
     /// No such interface, no permission, or options that this kernel cannot satisfy.
-    pub fn open(spec: &Spec, why: &str, group: Option<&str>) -> Result<Arc<PacketDevice>, Error> {
-        PacketDevice::open_part(spec, why, group, None)
+    pub fn open(
+        spec: &Spec,
+        why: &str,
+        group: Option<&str>,
+        keeper: Option<&Arc<dyn Keeper>>,
+    ) -> Result<Arc<PacketDevice>, Error> {
+        PacketDevice::open_part(spec, why, (group, keeper), None)
+    }
+
+    /// This process ends: packets that arrive from now on wait for the next one.
+    pub(crate) fn hold(&self) {
+        rx::older::hold(&self.shared);
     }
 
     /// Opens a device, or with `aliases` a ring for another device's urgent packets.
     fn open_part(
         spec: &Spec,
         why: &str,
-        group: Option<&str>,
+        (group, keeper): (Option<&str>, Option<&Arc<dyn Keeper>>),
         aliases: Option<&Arc<OnceLock<Arc<Aliases>>>>,
     ) -> Result<Arc<PacketDevice>, Error> {
         let watch = Watch::new(&spec.device)?;
@@ -142,8 +172,11 @@ impl PacketDevice {
             promiscuous: Promiscuous::default(),
             aliases: aliases.cloned().unwrap_or_default(),
             holds: Mutex::default(),
+            keeper: keeper.cloned(),
+            older: Mutex::default(),
             spare: Mutex::default(),
         });
+        *lock(&shared.older) = rx::older::left(&shared);
         // Learn now, not at the first packet, whether we may.
         let ifindex = shared.watch.bound();
         let socket = shared.socket(0, ifindex).map_err(|e| shared.explain(&e))?;
@@ -193,6 +226,13 @@ impl PacketDevice {
 pub(crate) struct Promiscuous(Mutex<Option<(u32, OwnedFd)>>);
 
 impl Promiscuous {
+    /// Leaves it to the process that takes this one's place.
+    pub(crate) fn leave(&self, keeper: &dyn Keeper, device: &str) {
+        if let Some((_, socket)) = &*lock(&self.0) {
+            keeper.keep(&name(device, "promiscuous"), socket.as_fd());
+        }
+    }
+
     /// Holds interface `ifindex`, and lets go of a former one.
     pub(crate) fn hold(&self, ifindex: u32) -> io::Result<()> {
         self.hold_by(ifindex, || sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0))
@@ -284,6 +324,9 @@ impl Shared {
         let spec = Spec { outbound, snaplen, headroom, ..Spec::default() };
         urgent_ring(self.watch.name(), spec, sniffer, &self.aliases, &self.lane)?;
         sockets.parted = true;
+        if lock(&self.older).waits {
+            return Ok(());
+        }
         let program = sort::program(Part::Rest);
         let mut sockets = sockets.all.iter().filter_map(Weak::upgrade);
         let attached = sockets.try_for_each(|socket| sys::attach_filter(&socket, &program));
@@ -297,8 +340,26 @@ impl Shared {
         sockets.all.push(Arc::downgrade(socket));
         match (self.is_urgent, sockets.parted) {
             (true, _) => sys::attach_filter(socket, &sort::program(Part::Urgent)),
+            _ if lock(&self.older).waits => rx::older::refuse_all(socket),
             (false, true) => sys::attach_filter(socket, &sort::program(Part::Rest)),
-            (false, false) => Ok(()),
+            (false, false) => {
+                // That of an earlier process, perhaps.
+                sys::detach_filter(socket);
+                Ok(())
+            }
+        }
+    }
+
+    /// What is kept of it for another process, under a name within the device.
+    fn kept(&self, what: std::fmt::Arguments<'_>) -> Kept {
+        let keeper = if self.is_urgent { None } else { self.keeper.clone() };
+        Kept { keeper, name: name(self.watch.name(), what) }
+    }
+
+    /// Leaves something to the process that takes this one's place.
+    fn leave(&self, what: &str, descriptor: &OwnedFd) {
+        if let Some(keeper) = &self.keeper {
+            keeper.keep(&name(self.watch.name(), what), descriptor.as_fd());
         }
     }
 
@@ -331,6 +392,11 @@ impl Shared {
     }
 }
 
+/// Under which name a part of a device is kept.
+fn name(device: &str, what: impl std::fmt::Display) -> String {
+    format!("packet/{device}/{what}")
+}
+
 /// Opens a ring for an interface's urgent packets, and puts it into the lane. `spec` says what is received besides its name, and `sniffer` whether the kernel's
 /// protocols are to have a copy.
 pub(crate) fn urgent_ring(
@@ -342,7 +408,7 @@ pub(crate) fn urgent_ring(
 ) -> Result<(), Error> {
     let with = |sniffer: Option<bool>| {
         let spec = Spec { device: name.to_owned(), queues: Some(1), sniffer, ..spec.clone() };
-        PacketDevice::open_part(&spec, "", None, Some(aliases))
+        PacketDevice::open_part(&spec, "", (None, None), Some(aliases))
     };
     let (device, kernel) = match sniffer {
         true => (with(None)?, Kernel::Wanted),
@@ -352,7 +418,7 @@ pub(crate) fn urgent_ring(
         },
     };
     let taken = Taken::take(name, &device.queue(0)?.0, 0)?.keeping(&device.me);
-    lane.open(Box::new(rx::PacketRx::open(device.shared.clone(), taken)?), kernel);
+    lane.open(Box::new(rx::PacketRx::open(device.shared.clone(), 0, taken)?), kernel);
     Ok(())
 }
 
@@ -372,12 +438,17 @@ pub(crate) fn bind(socket: &OwnedFd, protocol: u16, ifindex: u32) -> io::Result<
 
 /// Whether the interface that a packet socket was bound to has gone.
 fn orphaned(socket: &OwnedFd) -> bool {
+    bound_to(socket).is_none()
+}
+
+/// The interface that a packet socket is bound to, if it is there.
+fn bound_to(socket: &OwnedFd) -> Option<u32> {
     // SAFETY: zeros are an address.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     let mut len = size_of_val(&address) as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes.
     let result = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &mut len) };
-    result < 0 || address.sll_ifindex <= 0
+    (result >= 0 && address.sll_ifindex > 0).then_some(address.sll_ifindex as u32)
 }
 
 impl Device for PacketDevice {
@@ -408,7 +479,7 @@ impl Device for PacketDevice {
 
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let taken = Taken::take(self.shared.watch.name(), &self.queue(queue)?.0, queue)?.keeping(&self.me);
-        let rx = Box::new(rx::PacketRx::open(self.shared.clone(), taken)?);
+        let rx = Box::new(rx::PacketRx::open(self.shared.clone(), queue, taken)?);
         Ok(Box::new(UrgentRx::new(&self.shared.lane, rx)))
     }
 

@@ -35,9 +35,10 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use packet::port::{Device, Error, Info, Link, RxQueue, Spec, TxQueue};
 use sync::mutex::lock;
 
-use crate::af_packet::{self, Promiscuous};
+use crate::af_packet::{self, Promiscuous, older};
 use crate::aliases::Aliases;
 use crate::bpf::{self, XskMap};
+use crate::keeper::Keeper;
 use crate::link::Watch;
 use crate::memory::Taken;
 use crate::settings;
@@ -75,6 +76,8 @@ struct Shared {
     slots: Vec<Mutex<Slot>>,
     flags: Vec<(Arc<AtomicBool>, Arc<AtomicBool>)>,
     driver: String,
+    /// Who keeps packets for the process that takes this one's place.
+    keeper: Option<Arc<dyn Keeper>>,
 }
 
 /// The parts of a [`Spec`] that a later element may still change.
@@ -140,7 +143,12 @@ impl XdpDevice {
     ///
     /// # Errors
     /// No such interface, no permission, no driver support, too little memory, or a queue that another program holds.
-    pub fn open(spec: &Spec, generic: bool, why: &str) -> Result<Arc<XdpDevice>, Error> {
+    pub fn open(
+        spec: &Spec,
+        generic: bool,
+        why: &str,
+        keeper: Option<&Arc<dyn Keeper>>,
+    ) -> Result<Arc<XdpDevice>, Error> {
         let watch = Watch::new(&spec.device)?;
         let name = &spec.device;
         let available = watch.interfaces.queues(name).0;
@@ -190,6 +198,7 @@ impl XdpDevice {
             slots,
             flags: (0..queues).map(|_| Default::default()).collect(),
             driver: text,
+            keeper: keeper.cloned(),
         });
         let device = Arc::new_cyclic(|me| XdpDevice { me: me.clone(), shared });
         device.amend(spec)?;
@@ -219,6 +228,18 @@ impl XdpDevice {
             })?;
         }
         if spec.urgent { shared.part() } else { Ok(()) }
+    }
+
+    /// This process ends: packets that arrive from now on wait for the next one.
+    pub(crate) fn hold(&self) {
+        let shared = &self.shared;
+        let Some(keeper) = &shared.keeper else { return };
+        let mut hook = lock(&shared.hook);
+        let urgent = shared.urgent.load(Ordering::Relaxed);
+        older::hold_for(&**keeper, shared.watch.name(), shared.watch.bound(), urgent);
+        shared.promiscuous.leave(&**keeper, shared.watch.name());
+        // Without the program, the kernel has them.
+        *hook = None;
     }
 
     /// Where further addresses of the interface are reported.

@@ -2,7 +2,8 @@
 //! Descriptors that outlive this process: somebody else holds them, and a process that takes this one's place gets them back. An
 //! interface that lives by its descriptor, as a tap does, so keeps its carrier, addresses and neighbours meanwhile.
 
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::sync::Arc;
 
 use crate::sys;
 
@@ -14,6 +15,39 @@ pub trait Keeper: Send + Sync {
     fn keep(&self, name: &str, descriptor: BorrowedFd<'_>);
     /// Holds it no longer.
     fn forget(&self, name: &str);
+}
+
+/// Under which name a descriptor is kept for another process, until this is dropped.
+pub(crate) struct Kept {
+    pub(crate) keeper: Option<Arc<dyn Keeper>>,
+    pub(crate) name: String,
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Kept {
+    /// What an earlier process left under this name.
+    pub(crate) fn take(&self) -> Option<OwnedFd> {
+        self.keeper.as_ref()?.take(&self.name)
+    }
+
+    pub(crate) fn keep(&self, descriptor: &OwnedFd) {
+        if let Some(keeper) = &self.keeper {
+            keeper.keep(&self.name, descriptor.as_fd());
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.forget(&self.name);
+        }
+    }
 }
 
 /// The first descriptor that a manager hands over (sd_listen_fds(3)).

@@ -118,10 +118,22 @@ impl SystemProvider {
         SystemProvider::default()
     }
 
-    /// The same, whose taps a process that takes this one's place goes on with.
+    /// The same, whose taps and packet sockets a process that takes this one's place goes on with.
     #[must_use]
     pub fn kept_by(self, keeper: Arc<dyn Keeper>) -> SystemProvider {
         SystemProvider { keeper: Some(keeper), ..self }
+    }
+
+    /// This process ends: packets that arrive at interfaces from now on wait for the process that takes its place.
+    pub fn hold(&self) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        for known in open.values() {
+            match &known.amend {
+                Amend::Packet(device) => device.upgrade().iter().for_each(|device| device.hold()),
+                Amend::Xdp(device) => device.upgrade().iter().for_each(|device| device.hold()),
+                Amend::Nothing => {}
+            }
+        }
     }
 
     /// The same, with channels to the planes of a domain.
@@ -187,7 +199,7 @@ impl SystemProvider {
             why = "no AF_XDP: the host's default route is here, and it would be cut; METHOD AF_XDP does it"
                 .to_owned();
         } else if let None | Some(Method::Xdp | Method::XdpGeneric) = method {
-            match XdpDevice::open(spec, method == Some(Method::XdpGeneric), &why) {
+            match XdpDevice::open(spec, method == Some(Method::XdpGeneric), &why, self.keeper.as_ref()) {
                 Ok(device) => {
                     device.ask_for_aliases(self.aliases(&spec.device));
                     let amend = Amend::Xdp(Arc::downgrade(&device));
@@ -199,7 +211,7 @@ impl SystemProvider {
                 Err(e) => why = format!("no AF_XDP: {}", e.what),
             }
         }
-        let device = PacketDevice::open(spec, &why, self.group.as_deref())?;
+        let device = PacketDevice::open(spec, &why, self.group.as_deref(), self.keeper.as_ref())?;
         device.ask_for_aliases(self.aliases(&spec.device));
         let amend = Amend::Packet(Arc::downgrade(&device));
         let device: Arc<dyn Device> = device;

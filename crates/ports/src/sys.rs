@@ -207,6 +207,19 @@ impl Doorbell {
         Ok(())
     }
 
+    /// Listens to `socket` no more.
+    pub(crate) fn ignore(&self, socket: &impl AsRawFd) {
+        // SAFETY: no memory is passed.
+        unsafe {
+            libc::epoll_ctl(
+                self.0.as_raw_fd(),
+                libc::EPOLL_CTL_DEL,
+                socket.as_raw_fd(),
+                std::ptr::null_mut(),
+            )
+        };
+    }
+
     pub(crate) fn fd(&self) -> std::os::fd::RawFd {
         self.0.as_raw_fd()
     }

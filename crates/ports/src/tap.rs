@@ -18,7 +18,7 @@ use packet::port::{Device, Error, Info, Link, QueueStats, RxQueue, TxQueue, link
 use packet::{Batch, HEADROOM, Packet, PacketType};
 
 use crate::aliases::{Aliases, Teller};
-use crate::keeper::{self, Keeper};
+use crate::keeper::{self, Keeper, Kept};
 use crate::link::{Interfaces, Pace, Watch};
 use crate::memory::Taken;
 use crate::opener::{self, Call};
@@ -29,7 +29,7 @@ mod again;
 mod announce;
 mod ipv6;
 
-use again::{Current, Kept, Maker};
+use again::{Current, Maker};
 use ipv6::Resizer;
 
 /// What a tap carries.
@@ -108,12 +108,9 @@ struct Queue {
     tx: Arc<AtomicBool>,
 }
 
-impl Kept {
-    /// What an earlier process left of this interface.
-    fn take(&self, interface: &str, kind: TapKind, multi_queue: bool) -> Option<OwnedFd> {
-        let descriptor = self.keeper.as_ref()?.take(&self.name)?;
-        keeper::is_tap(&descriptor, interface, flags(kind, multi_queue)).then_some(descriptor)
-    }
+/// What an earlier process left of an interface.
+fn left(kept: &Kept, interface: &str, kind: TapKind, multi_queue: bool) -> Option<OwnedFd> {
+    kept.take().filter(|descriptor| keeper::is_tap(descriptor, interface, flags(kind, multi_queue)))
 }
 
 impl Tap {
@@ -153,7 +150,7 @@ impl Tap {
         let kept =
             |queue: usize| Kept { keeper: keeper.cloned(), name: format!("tap/{place}/{asked}/{queue}") };
         let multi_queue = spec.queues > 1;
-        let before = kept(0).take(asked, spec.kind, multi_queue);
+        let before = left(&kept(0), asked, spec.kind, multi_queue);
         let is_new = before.is_none();
         let (first, name) = match before {
             Some(first) => (first, asked.to_owned()),
@@ -161,7 +158,7 @@ impl Tap {
         };
         let mut fds = vec![first];
         while fds.len() < spec.queues {
-            let next = match kept(fds.len()).take(&name, spec.kind, true) {
+            let next = match left(&kept(fds.len()), &name, spec.kind, true) {
                 Some(next) => next,
                 None => attach(&name, spec.kind, true).map_err(|e| explain_attach(&name, &e))?.0,
             };

@@ -25,6 +25,8 @@ pub enum Request {
     Confirm,
     /// Bring back the one before it.
     Rollback,
+    /// Go on with the program that is installed now.
+    Upgrade,
 }
 
 /// What a service answers.
@@ -39,6 +41,9 @@ pub enum Answer {
         confirmed: u64,
         /// Which commit waits to be confirmed.
         waiting: Option<Waits>,
+        /// What became of the last upgrade, if the service has gone on since.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        upgraded: Option<Upgraded>,
     },
     /// It was done.
     Done {
@@ -50,6 +55,15 @@ pub enum Answer {
         /// Why.
         why: String,
     },
+}
+
+/// What became of an upgrade.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upgraded {
+    /// All planes that are to run with the new program do.
+    pub is_whole: bool,
+    /// The same in words.
+    pub text: String,
 }
 
 /// A commit that waits to be confirmed.
@@ -80,7 +94,12 @@ mod tests {
         assert_eq!(text, "{\"ask\":\"apply\",\"commit\":7,\"confirm_within_ms\":5000,\"force\":false}\n");
         assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), apply);
         assert!(serde_json::from_str::<Request>("{\"ask\":\"reboot\"}").is_err());
-        let status = Answer::Status { running: 2, confirmed: 1, waiting: None };
+        let status = Answer::Status { running: 2, confirmed: 1, waiting: None, upgraded: None };
+        // As a service writes that knows no upgrades.
+        assert_eq!(
+            line(&status),
+            "{\"answer\":\"status\",\"running\":2,\"confirmed\":1,\"waiting\":null}\n"
+        );
         assert_eq!(serde_json::from_str::<Answer>(&line(&status)).unwrap(), status);
     }
 }

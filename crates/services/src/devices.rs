@@ -5,16 +5,21 @@ use std::sync::Arc;
 
 use packet::port::Provider;
 
+/// Has packets that arrive wait for the process that takes this one's place.
+pub type Hold = Box<dyn Fn() + Send>;
+
 /// Those of a router: what a process that takes its place goes on with is kept, and channels lead to the planes of its domain.
 pub fn of_router(
     kept: Option<Arc<dyn ports::Keeper>>,
     planes: Option<Arc<ports::plane::Planes>>,
     share: Option<&str>,
-) -> Arc<dyn Provider> {
+) -> (Arc<dyn Provider>, Hold) {
     let provider = ports::SystemProvider::new();
     let provider = share.into_iter().fold(provider, ports::SystemProvider::shared_by);
     let provider = kept.into_iter().fold(provider, ports::SystemProvider::kept_by);
-    Arc::new(planes.into_iter().fold(provider, ports::SystemProvider::in_domain))
+    let provider = Arc::new(planes.into_iter().fold(provider, ports::SystemProvider::in_domain));
+    let hold = provider.clone();
+    (provider, Box::new(move || hold.hold()))
 }
 
 /// Starts the threads that open devices anew: see [`ports::start_threads_by`].

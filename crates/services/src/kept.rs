@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Descriptors that the parent of this router holds for the process that takes its place: taps, which so keep their carrier, addresses and neighbours
-//! when the router is killed.
+//! when the router is killed, and packet sockets, in which packets wait meanwhile.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -43,9 +43,15 @@ impl Kept {
         }
     }
 
-    /// Says whether the router runs. What is closed before and after that is left to the next process.
+    /// Says whether the router runs. What is closed before and after that is left to the next process. What an earlier process left and this
+    /// one has not taken is closed.
     pub fn running(&self, running: bool) {
         self.running.store(running, Ordering::Relaxed);
+        if running {
+            let unused = std::mem::take(&mut *lock(&self.left));
+            let live = lock(&self.live);
+            unused.keys().filter(|name| !live.contains_key(*name)).for_each(|name| self.notifier.forget(name));
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! * [`control`] serves a control socket, and [`calls`] the channels by which planes call handlers.
 //! * [`feeds`] puts routes of control planes into tables, and [`liveness`] what BFD finds.
 //! * [`wellbeing`] reports to the router's parent that it is ready and well, and [`kept`] has descriptors that the parent holds for it.
-//! * [`state`] has what a router goes on from when it was killed.
+//! * [`state`] has what a router goes on from when it was killed, and [`handover`] what one that ends in order leaves.
 //! * [`trial`] tries configurations in processes of their own.
 //! * [`domain`] and [`devices`] have what configurations may name.
 //! * [`running`] runs a router until it ends, and [`answers`] has what its handlers say then.
@@ -20,6 +20,7 @@ pub mod control;
 pub mod devices;
 pub mod domain;
 pub mod feeds;
+pub mod handover;
 pub mod kept;
 pub mod liveness;
 pub mod running;

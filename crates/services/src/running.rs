@@ -8,16 +8,35 @@ use std::time::Duration;
 use engine::{Control, Router};
 use signal_hook::iterator::Handle;
 
+use crate::devices::Hold;
+
 /// What SIGHUP does: to read the configuration's file anew.
 pub type Anew = Arc<dyn Fn() + Send + Sync>;
 
 /// How soon what was deleted is gone from memory, keys among it, if nothing else is changed.
 const RECLAIM_EVERY: Duration = Duration::from_secs(1);
 
+/// How long workers may take to deliver what they have received when nothing arrives any more.
+const DRAIN: Duration = Duration::from_millis(10);
+
+/// What SIGHUP does, and what is done before SIGTERM or SIGINT stops the router.
+#[derive(Default)]
+pub struct Signalled {
+    /// It reads the configuration anew.
+    pub anew: Option<Anew>,
+    /// It has packets that arrive wait for the process that takes this one's place.
+    pub hold: Option<Hold>,
+}
+
 /// Runs the router until it stops, is interrupted, or `limit` has passed. `remember` gets the handle by which further signals are caught.
-pub fn run(router: &mut Router, limit: Option<Duration>, anew: Option<Anew>, remember: impl FnOnce(Handle)) {
+pub fn run(
+    router: &mut Router,
+    limit: Option<Duration>,
+    signalled: Signalled,
+    remember: impl FnOnce(Handle),
+) {
     let control = router.control();
-    watch_signals(control.clone(), anew, remember);
+    watch_signals(control.clone(), signalled, remember);
     router.accompany("reclaimer", |control, _, over| {
         while over.recv_timeout(RECLAIM_EVERY) == Err(RecvTimeoutError::Timeout) {
             control.reclaim();
@@ -31,7 +50,8 @@ pub fn run(router: &mut Router, limit: Option<Duration>, anew: Option<Anew>, rem
 
 /// Hands signals to the elements that ask for them. Otherwise SIGINT and SIGTERM end the router, the second of them the
 /// process, SIGHUP brings a new configuration, and other signals do what they always do.
-fn watch_signals(control: Control, anew: Option<Anew>, remember: impl FnOnce(Handle)) {
+fn watch_signals(control: Control, signalled: Signalled, remember: impl FnOnce(Handle)) {
+    let Signalled { anew, hold } = signalled;
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut wanted = control.shared().signals();
     wanted.retain(|s| !signal_hook::consts::FORBIDDEN.contains(s));
@@ -58,6 +78,10 @@ fn watch_signals(control: Control, anew: Option<Anew>, remember: impl FnOnce(Han
             } else if std::mem::replace(&mut stopping, true) {
                 std::process::exit(128 + signal);
             } else {
+                if let Some(hold) = &hold {
+                    hold();
+                    std::thread::sleep(DRAIN);
+                }
                 control.stop();
             }
         }

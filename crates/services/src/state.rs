@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::{Access, Class, Control};
+use engine::{Access, Class, Control, Shared};
 use lang::Graph;
 
 use conf::Loaded;
@@ -105,15 +105,21 @@ fn resolves(class: &Class) -> bool {
 /// The neighbours that elements have learned from others; nothing when the router has stopped.
 fn neighbours(control: &Control) -> Option<String> {
     let shared = control.shared();
+    let mut has_stopped = false;
+    let text = neighbours_of(&shared, |handler| {
+        // The answer may be that a worker stands still.
+        let states = control.read(handler, "").ok();
+        has_stopped |= states.is_none() && shared.is_stopped();
+        states
+    });
+    (!has_stopped).then_some(text)
+}
+
+/// The same by the `states` of elements, which `read` reads.
+pub(crate) fn neighbours_of(shared: &Shared, mut read: impl FnMut(&str) -> Option<String>) -> String {
     let mut text = String::new();
     for element in shared.elements.iter().filter(|element| resolves(element.class)) {
-        // The answer may be that a worker stands still.
-        let states = match control.read(&format!("{}.states", element.name), "") {
-            Ok(states) => states,
-            Err(_) if shared.is_stopped() => return None,
-            Err(_) => continue,
-        };
-        for line in states.lines() {
+        for line in read(&format!("{}.states", element.name)).unwrap_or_default().lines() {
             // Address, whether it is known, Ethernet address, age, state.
             let words: Vec<&str> = line.split(' ').collect();
             if let [ip, "1", mac, _, state, ..] = words[..]
@@ -123,7 +129,7 @@ fn neighbours(control: &Control) -> Option<String> {
             }
         }
     }
-    Some(text)
+    text
 }
 
 /// Neighbours of elements that there are not any more are left out.

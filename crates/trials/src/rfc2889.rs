@@ -104,11 +104,13 @@ pub(super) fn run(args: &Rfc2889) -> Result<(), Failure> {
         for procedure in wanted {
             match procedure {
                 Forwarding => forwarding(site, args, found)?,
-                Addresses if let Some(why) = why_not => {
-                    found.text += &format!("             addresses: not tested: {why}\n");
-                    found.deviate(&bridged::no_addresses_ledger(why));
-                }
-                Addresses => addresses(site, args, found)?,
+                Addresses => match why_not {
+                    Some(why) => {
+                        found.text += &format!("             addresses: not tested: {why}\n");
+                        found.deviate(&bridged::no_addresses_ledger(why));
+                    }
+                    None => addresses(site, args, found)?,
+                },
                 Errored if !site.station.is_here() && args.only.is_empty() => {
                     found.text += "             errored frames: not tested, for agents send no such frames\n";
                     found.deviate(&bridged::errored_ledger(None));

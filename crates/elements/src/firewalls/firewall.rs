@@ -86,6 +86,8 @@
 //! * `set_add` write: `NAME ENTRY ... [for TIME]`. Those that are there get the new end. `set_remove` write: `NAME ENTRY ...`; if one is not there, nothing changes.
 //!   `set_load` write: `NAME PATH`, the entries of a file in place of those there are. `set_flush` write: `NAME`, without entries.
 //! * `end` write: ends connections: `all`, `refused`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL SOURCE PORT DESTINATION PORT`.
+//! * `handover` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line of hexadecimal digits for each connection on which both sides have
+//!   agreed, but those with the router itself. Write: takes such lines, and `-` when all have come. A process that takes this one's place uses it.
 //!
 //! ```click
 //! fw :: Firewall(/dev/null);
@@ -117,6 +119,7 @@ use super::judge::{
     CONNECTIONS, Judge, Keep, Link, NOWHERE, SharedJudge, end, lock, replace, ruleset, some, standing, take,
 };
 use super::{reset, sets};
+use crate::handover;
 use crate::tools::{Runs, place};
 
 /// Connections that `refused` and `unjudged` list.
@@ -155,6 +158,8 @@ pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::defau
         write "set_load" => |gate, cx, which: &str| sets::load(gate.judge(), which, cx.now())?;
         write "set_flush" => |gate, cx, which: &str| sets::flush(gate.judge(), which, cx.now())?;
         write "end" => |gate, cx, which: &str| end_those(gate.judge(), cx.now(), which)?;
+        both "handover" => |gate, cx, from: &str| handover::some(&mut lock(gate.judge()).firewall, place("handover", from)?, cx.now()),
+            |gate, cx, text: &str| handover::take(&mut lock(gate.judge()).firewall, text, cx.now())?;
     })
     .provide::<Gate>()
     .statistics::<Gate>()

@@ -81,6 +81,8 @@
 //! * `nsessions`, `nmappings`, `capacity` read. `file` read: FILE.
 //! * `load` write: reads FILE again, or the file that is named. Sessions stay where the new statements allow them. If there is a mistake, the old statements stay.
 //! * `end` write: ends sessions: `all`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL INSIDE PORT PEER PORT`.
+//! * `handover` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line of hexadecimal digits for each session on which both sides have agreed. Write: takes
+//!   such lines, and `-` when all have come. A process that takes this one's place uses it.
 //!
 //! ```click
 //! nat :: NAT44(/dev/null);
@@ -110,6 +112,7 @@ use statesync::Table as _;
 use sync::lock::How;
 use sync::read_mostly::{ReadMostly, Reader, WriteGuard};
 
+use crate::handover;
 use crate::tools::{Paints, Runs, place};
 
 mod interfaces;
@@ -144,6 +147,8 @@ pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::de
         both "addresses" => |me| me.interfaces.shown(me.nat()), |me, cx, text: &str| me.change_addresses(text, cx.now())?()?;
         write "load" => |me, path: &str| me.load(path)()?;
         write "end" => |me, cx, which: &str| end_those(me.nat(), which, cx.now())?;
+        both "handover" => |me, cx, from: &str| handover::some(&mut *me.nat().write(), place("handover", from)?, cx.now()),
+            |me, cx, text: &str| handover::take(&mut *me.nat().write(), text, cx.now())?;
     })
     .provide::<Translator>()
     .statistics::<Translator>()

@@ -65,7 +65,7 @@ pub(crate) struct RollbackArgs {
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Asks a service; nothing if none runs.
-fn ask(place: &Place, request: &Request) -> Result<Option<Answer>, Stop> {
+pub(crate) fn ask(place: &Place, request: &Request) -> Result<Option<Answer>, Stop> {
     let path = place.socket();
     let mut stream = match UnixStream::connect(&path) {
         Ok(stream) => stream,

@@ -101,6 +101,24 @@ fn words(plane: &Plane) -> Vec<String> {
     words
 }
 
+/// The planes that run this program, in the order in which they are started, and are no guests.
+///
+/// # Errors
+/// As [`text`].
+pub(crate) fn of_this_program(name: &str, files: &Files) -> Result<Vec<String>, String> {
+    let is_ours = |plane: &&Plane| {
+        plane.partition == Partition::Process
+            && match &plane.program {
+                Program::Router { .. } => true,
+                Program::Command(words) => {
+                    words.first().is_some_and(|program| Path::new(program).ends_with("junctor"))
+                }
+            }
+    };
+    let planes = read(&text(name, files)?)?.planes;
+    Ok(planes.iter().filter(is_ours).map(|plane| plane.name.clone()).collect())
+}
+
 /// Configurations of the routers of a deployment, with values of their variables.
 ///
 /// # Errors
@@ -143,6 +161,13 @@ mod tests {
         assert!(text("edge", &with("name = \"core\"\n")).unwrap_err().contains("leave its line `name` out"));
         assert!(text("edge", &files(&[("x", "")])).unwrap_err().contains("neither router.click nor"));
         assert!(layout("edge", &with("[planes")).unwrap_err().contains("E0701"));
+    }
+
+    #[test]
+    fn other_programs_are_not_ours() {
+        let more = "[planes.c]\nkind = \"control\"\ncommand = [\"/usr/bin/junctor\", \"control\"]\n";
+        let ours = of_this_program("edge", &files(&[("deployment.toml", &format!("{TWO}{more}"))]));
+        assert_eq!(ours.unwrap(), ["user", "c"]);
     }
 
     #[test]

@@ -157,11 +157,21 @@ impl Supervised {
 
     /// Replaces the supervisor by one that reads the deployment anew; planes go on.
     pub(super) fn hand_over(&mut self) -> Result<(), String> {
+        self.leave_planes();
+        self.start()
+    }
+
+    /// The program's own file, as it was called when this process began.
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Ends the supervisor alone; planes go on.
+    pub(super) fn leave_planes(&mut self) {
         if let Some(mut running) = self.child.take() {
             let _ = running.child.kill();
             let _ = running.child.wait();
         }
-        self.start()
     }
 
     /// Waits until a plane is ready.

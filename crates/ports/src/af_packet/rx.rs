@@ -7,6 +7,8 @@
 //! ```
 //! Layouts: `Documentation/networking/packet_mmap.rst` and `linux/if_packet.h`.
 
+pub(crate) mod older;
+
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -22,6 +24,7 @@ use crate::aliases::Aliases;
 
 use super::{Options, Shared, bind, orphaned};
 use crate::expression;
+use crate::keeper::Kept;
 use crate::link::Pace;
 use crate::memory::Taken;
 use crate::offload::{self, Unfinished, Unsplit};
@@ -104,12 +107,76 @@ struct Ring {
     /// Frames of the current block not yet taken, and where the next one begins; 0 frames: the block is the kernel's.
     left: u32,
     next: usize,
+    /// Its socket is kept for another process until then.
+    _kept: Option<Kept>,
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            // The next process goes on behind the frames that were taken.
+            self.set_word(12, self.left);
+            self.set_word(16, self.next as u32);
+        }
+    }
+}
+
+/// Makes the ring of a socket.
+fn make_ring(socket: &OwnedFd, blocks: usize, block_timeout_ms: u32) -> io::Result<Map> {
+    let request = RingRequest {
+        block_size: BLOCK_SIZE as u32,
+        blocks: blocks as u32,
+        frame_size: 2048,
+        frames: (BLOCK_SIZE / 2048 * blocks) as u32,
+        block_timeout_ms,
+        private_size: 0,
+        features: 0,
+    };
+    sys::set_option(socket, libc::SOL_PACKET, PACKET_RX_RING, &request)?;
+    Map::new(socket, BLOCK_SIZE * blocks, 0)
 }
 
 impl Ring {
-    fn open(shared: &Shared, options: &Options, ifindex: u32) -> io::Result<Ring> {
+    /// The ring of a queue: that of an earlier process, if it was kept.
+    fn open(shared: &Shared, options: &Options, ifindex: u32, queue: usize) -> io::Result<Ring> {
+        let blocks = match shared.is_urgent {
+            true => BLOCKS_AT_LEAST,
+            false => (BLOCKS / shared.queues.max(1)).max(BLOCKS_AT_LEAST),
+        };
+        let kept = shared.kept(format_args!("{queue}of{}/{blocks}x{BLOCK_SIZE}", shared.queues));
+        let mut ring = match older::adopt(shared, options, ifindex, kept.take(), blocks) {
+            Some(ring) => ring,
+            None => Ring::make(shared, options, ifindex, blocks)?,
+        };
+        kept.keep(&ring.socket);
+        ring._kept = Some(kept);
+        Ok(ring)
+    }
+
+    fn make(shared: &Shared, options: &Options, ifindex: u32, blocks: usize) -> io::Result<Ring> {
         let socket = shared.socket(0, ifindex)?;
-        let set = |name, value: i32| sys::set_option(&socket, libc::SOL_PACKET, name, &value);
+        let map = Ring::prepare(&socket, options, blocks, BLOCK_TIMEOUT_MS)?;
+        let socket = Arc::new(socket);
+        shared.admit(&socket)?;
+        bind(&socket, libc::ETH_P_ALL as u16, ifindex)?;
+        if shared.queues > 1 || shared.group.is_some() {
+            join_fanout(shared, &socket, ifindex)?;
+        }
+        Ok(Ring::of(socket, map, blocks))
+    }
+
+    fn of(socket: Arc<OwnedFd>, map: Map, blocks: usize) -> Ring {
+        Ring { map, socket, blocks, block: 0, left: 0, next: 0, _kept: None }
+    }
+
+    /// Makes the ring of a socket that is not bound yet.
+    fn prepare(
+        socket: &OwnedFd,
+        options: &Options,
+        blocks: usize,
+        block_timeout_ms: u32,
+    ) -> io::Result<Map> {
+        let set = |name, value: i32| sys::set_option(socket, libc::SOL_PACKET, name, &value);
         set(PACKET_VERSION, TPACKET_V3)?;
         // What a frame lacks, and how it was joined: the status word's TP_STATUS_CSUMNOTREADY says only that it lacks something.
         set(PACKET_VNET_HDR, 1)?;
@@ -117,28 +184,7 @@ impl Ring {
             // Linux 4.20; older ones are filtered by packet type below.
             let _ = set(PACKET_IGNORE_OUTGOING, 1);
         }
-        let blocks = match shared.is_urgent {
-            true => BLOCKS_AT_LEAST,
-            false => (BLOCKS / shared.queues.max(1)).max(BLOCKS_AT_LEAST),
-        };
-        let request = RingRequest {
-            block_size: BLOCK_SIZE as u32,
-            blocks: blocks as u32,
-            frame_size: 2048,
-            frames: (BLOCK_SIZE / 2048 * blocks) as u32,
-            block_timeout_ms: BLOCK_TIMEOUT_MS,
-            private_size: 0,
-            features: 0,
-        };
-        sys::set_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, &request)?;
-        let map = Map::new(&socket, BLOCK_SIZE * blocks, 0)?;
-        let socket = Arc::new(socket);
-        shared.admit(&socket)?;
-        bind(&socket, libc::ETH_P_ALL as u16, ifindex)?;
-        if shared.queues > 1 || shared.group.is_some() {
-            join_fanout(shared, &socket, ifindex)?;
-        }
-        Ok(Ring { map, socket, blocks, block: 0, left: 0, next: 0 })
+        make_ring(socket, blocks, block_timeout_ms)
     }
 
     /// The status word of the current block.
@@ -152,6 +198,12 @@ impl Ring {
     fn word(&self, at: usize) -> u32 {
         // SAFETY: inside the mapping and aligned; the block is ours, so nobody writes it.
         unsafe { self.map.at(self.block * BLOCK_SIZE + at).cast::<u32>().read() }
+    }
+
+    /// Sets such a word.
+    fn set_word(&mut self, at: usize, value: u32) {
+        // SAFETY: as above.
+        unsafe { self.map.at(self.block * BLOCK_SIZE + at).cast::<u32>().write(value) };
     }
 
     /// Begins the current block if the kernel has handed it over.
@@ -196,6 +248,10 @@ impl Ring {
     /// ones, so then we are the first to ask. A kernel that does not take the program leaves it to us, too.
     fn narrow(&self, shared: &Shared, filter: Option<&Filter>) {
         let sockets = lock(&shared.sockets);
+        // Then it is done when this ring's packets are due.
+        if lock(&shared.older).waits {
+            return;
+        }
         // A socket has one filter, and the one that selects urgent packets is there already.
         if let Some(filter) = filter.filter(|f| !f.asks_length() && !sockets.parted && !shared.is_urgent) {
             let _ = sys::attach_filter(&self.socket, &expression::for_kernel(filter));
@@ -205,7 +261,7 @@ impl Ring {
     /// Lets the kernel deliver all again that is this ring's.
     fn widen(&self, shared: &Shared) {
         let sockets = lock(&shared.sockets);
-        if !sockets.parted && !shared.is_urgent {
+        if !sockets.parted && !shared.is_urgent && !lock(&shared.older).waits {
             sys::detach_filter(&self.socket);
         }
     }
@@ -248,7 +304,10 @@ fn join_fanout(shared: &Shared, socket: &OwnedFd, ifindex: u32) -> io::Result<()
 /// The receive queue.
 pub(super) struct PacketRx {
     shared: Arc<Shared>,
+    queue: usize,
     options: Options,
+    /// Packets from before this process, which are delivered first.
+    older: Option<older::Reader>,
     /// What is wanted; the kernel applies it first, and we to what the kernel could not see.
     filter: Option<Arc<Filter>>,
     /// `None` while the interface is gone.
@@ -262,13 +321,17 @@ pub(super) struct PacketRx {
 }
 
 impl PacketRx {
-    pub(super) fn open(shared: Arc<Shared>, taken: Taken) -> Result<PacketRx, Error> {
+    pub(super) fn open(shared: Arc<Shared>, queue: usize, taken: Taken) -> Result<PacketRx, Error> {
         let options = lock(&shared.options).clone();
-        let ring = Ring::open(&shared, &options, shared.watch.bound()).map_err(|e| shared.explain(&e))?;
+        let ring = Ring::open(&shared, &options, shared.watch.bound(), queue);
+        let ring = ring.map_err(|e| shared.explain(&e))?;
         let doorbell = Doorbell::new().map_err(|e| shared.explain(&e))?;
         doorbell.listen(&ring.socket).map_err(|e| shared.explain(&e))?;
+        let older = older::Reader::new(&shared, &doorbell);
         Ok(PacketRx {
             doorbell,
+            older,
+            queue,
             shared,
             options,
             filter: None,
@@ -296,12 +359,15 @@ impl PacketRx {
         if self.ring.is_none() && !self.aside.is_busy() && self.shared.watch.index().is_none() {
             return;
         }
-        let (shared, options, old) = (self.shared.clone(), self.options.clone(), self.ring.take());
+        let (shared, options, queue) = (self.shared.clone(), self.options.clone(), self.queue);
+        let old = self.ring.take();
+        // It stays open as long as somebody keeps it.
+        old.iter().for_each(|old| self.doorbell.ignore(&old.socket));
         let reopen = move || {
             drop(old);
             let ifindex = shared.watch.index()?;
             shared.moved_to(ifindex);
-            Some(Ring::open(&shared, &options, ifindex))
+            Some(Ring::open(&shared, &options, ifindex, queue))
         };
         match self.aside.look(reopen).flatten() {
             Some(Ok(ring)) if self.doorbell.listen(&ring.socket).is_ok() => {
@@ -326,15 +392,22 @@ impl PacketRx {
 impl RxQueue for PacketRx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
         let before = batch.len();
-        if let Some(ring) = &mut self.ring {
-            let how = How {
-                options: &self.options,
-                filter: self.filter.as_deref(),
-                ethernet: self.shared.ethernet,
-                aliases: self.shared.aliases.get().map(|aliases| &**aliases),
-                counters: &self.counters,
-            };
-            take(ring, &how, batch, max);
+        let how = How {
+            options: &self.options,
+            filter: self.filter.as_deref(),
+            ethernet: self.shared.ethernet,
+            aliases: self.shared.aliases.get().map(|aliases| &**aliases),
+            counters: &self.counters,
+        };
+        if let Some(reader) = &mut self.older
+            && reader.take(self.ring.as_mut(), &how, batch, max)
+        {
+            reader.end(&self.doorbell);
+            self.older = None;
+            self.ring.iter().for_each(|ring| ring.narrow(&self.shared, self.filter.as_deref()));
+        }
+        if let (None, Some(ring)) = (&self.older, &mut self.ring) {
+            take(ring, &how, batch, max.saturating_sub(batch.len() - before));
         }
         let n = batch.len() - before;
         if n == 0 {

@@ -10,8 +10,9 @@ use packet::port::{Error, QueueStats, RxQueue};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use sync::mutex::lock;
 
-use super::Shared;
 use super::socket::RxHalf;
+use super::{KERNEL_HEADROOM, Shared};
+use crate::af_packet::older::{Reader, left_for};
 use crate::aliases::Aliases;
 use crate::link::Pace;
 use crate::memory::Taken;
@@ -38,6 +39,8 @@ pub(super) struct XdpRx {
     /// `None` while the interface is gone.
     half: Option<RxHalf>,
     doorbell: Doorbell,
+    /// Packets from before this process, which are delivered first.
+    older: Option<Reader>,
     /// Pieces of a frame whose end has not come yet.
     pieces: Batch,
     mac: [u8; 6],
@@ -63,8 +66,12 @@ impl XdpRx {
             doorbell.listen(half.core.fd()).map_err(|e| shared.explain(&e))?;
         }
         let snaplen = lock(&shared.options).snaplen;
+        let older = shared.keeper.as_ref().and_then(|keeper| {
+            left_for(&**keeper, shared.watch.name(), shared.watch.bound(), &doorbell)
+        });
         let mut rx = XdpRx {
             queue,
+            older,
             half,
             doorbell,
             pieces: Batch::new(),
@@ -199,6 +206,18 @@ impl XdpRx {
 
 impl RxQueue for XdpRx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        if let Some(older) = &mut self.older {
+            let before = batch.len();
+            let shape = (self.snaplen, HEADROOM.max(self.shared.setup.headroom as usize + KERNEL_HEADROOM));
+            let aliases = self.shared.aliases.get().map(|aliases| &**aliases);
+            if older.take_for(shape, aliases, &self.counters, batch, max) {
+                older.end(&self.doorbell);
+                self.older = None;
+            }
+            let n = batch.len() - before;
+            self.counters.moved(n, batch[before..].iter().map(Packet::len).sum());
+            return n;
+        }
         let before = batch.len();
         let Some(half) = &mut self.half else {
             if self.pace.due() {

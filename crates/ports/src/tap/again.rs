@@ -3,42 +3,14 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::keeper::Keeper;
+use crate::keeper::Kept;
 use crate::link::{Pace, Watch};
 use crate::sys::{Aside, check};
 
 use super::{TapSpec, announce, attach, configure};
-
-/// Under which name a queue's descriptor is kept for another process, until this is dropped.
-pub(super) struct Kept {
-    pub(super) keeper: Option<Arc<dyn Keeper>>,
-    pub(super) name: String,
-}
-
-impl std::fmt::Debug for Kept {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.name)
-    }
-}
-
-impl Kept {
-    pub(super) fn keep(&self, descriptor: &OwnedFd) {
-        if let Some(keeper) = &self.keeper {
-            keeper.keep(&self.name, descriptor.as_fd());
-        }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        if let Some(keeper) = &self.keeper {
-            keeper.forget(&self.name);
-        }
-    }
-}
 
 /// How an interface is made again.
 pub(super) struct Maker {
