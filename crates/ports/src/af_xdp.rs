@@ -28,7 +28,7 @@ mod tx;
 mod umem;
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -108,12 +108,27 @@ struct Slot {
 }
 
 impl Hook {
-    fn attach(ifindex: u32, queues: usize, generic: bool, urgent: bool) -> io::Result<Hook> {
+    /// `left`: an earlier process has left the link. Its program is replaced, which does not interrupt the driver.
+    fn attach(
+        ifindex: u32,
+        queues: usize,
+        generic: bool,
+        urgent: bool,
+        left: Option<OwnedFd>,
+    ) -> io::Result<Hook> {
         let map = XskMap::new(queues as u32)?;
         // A program that copes with several buffers allows jumbo frames; a driver that knows only one takes the other. One that
         // puts tags back must belong to the interface, which older kernels and the generic hook refuse.
         let tags = bpf::tag_function().filter(|_| !generic).map(|function| (function, ifindex));
         let tagged = tags.map(|_| [(true, tags), (false, tags)]);
+        if let Some(link) = left {
+            for form in tagged.into_iter().flatten().chain([(true, None), (false, None)]) {
+                let program = bpf::redirect_program(&map, form.0, form.1, urgent);
+                if program.and_then(|program| bpf::replace(&link, &program)).is_ok() {
+                    return Ok(Hook { ifindex, map, form, urgent, link });
+                }
+            }
+        }
         let mut refused = None;
         for form in tagged.into_iter().flatten().chain([(true, None), (false, None)]) {
             let program = bpf::redirect_program(&map, form.0, form.1, urgent);
@@ -135,6 +150,11 @@ impl Hook {
         }
         Ok(())
     }
+}
+
+/// Under which name the link of a program is kept.
+fn link_name(device: &str, ifindex: u32, generic: bool) -> String {
+    format!("packet/{device}/xdp/{ifindex}/{}", if generic { "generic" } else { "native" })
 }
 
 impl XdpDevice {
@@ -168,7 +188,8 @@ impl XdpDevice {
         let setup = setup(spec, queues)?;
         let driver = watch.interfaces.driver(name).unwrap_or_else(|| "unknown driver".to_owned());
         let ifindex = watch.bound();
-        let hook = Hook::attach(ifindex, queues, generic, false)
+        let left = keeper.and_then(|keeper| keeper.take(&link_name(name, ifindex, generic)));
+        let hook = Hook::attach(ifindex, queues, generic, false, left)
             .map_err(|e| explain_attach(name, &driver, generic, &e))?;
         let wanted = settings::flag(spec, "ZEROCOPY")?;
         let single = setup.shape.chunk - KERNEL_HEADROOM - setup.headroom as usize;
@@ -234,12 +255,15 @@ impl XdpDevice {
     pub(crate) fn hold(&self) {
         let shared = &self.shared;
         let Some(keeper) = &shared.keeper else { return };
-        let mut hook = lock(&shared.hook);
-        let urgent = shared.urgent.load(Ordering::Relaxed);
-        older::hold_for(&**keeper, shared.watch.name(), shared.watch.bound(), urgent);
-        shared.promiscuous.leave(&**keeper, shared.watch.name());
-        // Without the program, the kernel has them.
-        *hook = None;
+        let hook = lock(&shared.hook);
+        let (name, urgent) = (shared.watch.name(), shared.urgent.load(Ordering::Relaxed));
+        older::hold_for(&**keeper, name, shared.watch.bound(), urgent);
+        shared.promiscuous.leave(&**keeper, name);
+        if let Some(hook) = &*hook {
+            keeper.keep(&link_name(name, hook.ifindex, shared.generic), hook.link.as_fd());
+            // Without a socket, the program lets the kernel have what arrives.
+            (0..shared.slots.len()).for_each(|queue| hook.map.clear(queue as u32));
+        }
     }
 
     /// Where further addresses of the interface are reported.
@@ -386,6 +410,7 @@ impl Shared {
                 self.slots.len(),
                 self.generic,
                 self.urgent.load(Ordering::Relaxed),
+                None,
             )?);
             self.watch.set_bound(ifindex);
             if lock(&self.options).promiscuous {
@@ -431,16 +456,18 @@ impl Shared {
         core.dead() || self.watch.state() == Link::Gone || self.watch.index() != Some(core.ifindex)
     }
 
+    /// A queue's half, which receives when it is [exposed](Shared::expose).
     fn take_rx(&self, queue: usize) -> io::Result<Option<RxHalf>> {
         let Some(ifindex) = self.watch.index() else {
             return Err(io::Error::from_raw_os_error(libc::ENODEV));
         };
         self.ensure(queue, ifindex)?;
-        let Some(half) = lock(&self.slots[queue]).rx.take() else { return Ok(None) };
-        if let Some(hook) = &*lock(&self.hook) {
-            hook.map.set(queue as u32, half.core.fd())?;
-        }
-        Ok(Some(half))
+        Ok(lock(&self.slots[queue]).rx.take())
+    }
+
+    /// Has a queue's packets come to its half, which has empty frames.
+    fn expose(&self, queue: usize, half: &RxHalf) -> io::Result<()> {
+        lock(&self.hook).as_ref().map_or(Ok(()), |hook| hook.map.set(queue as u32, half.core.fd()))
     }
 
     fn take_tx(&self, queue: usize) -> io::Result<Option<TxHalf>> {

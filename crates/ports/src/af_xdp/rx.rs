@@ -66,12 +66,9 @@ impl XdpRx {
             doorbell.listen(half.core.fd()).map_err(|e| shared.explain(&e))?;
         }
         let snaplen = lock(&shared.options).snaplen;
-        let older = shared.keeper.as_ref().and_then(|keeper| {
-            left_for(&**keeper, shared.watch.name(), shared.watch.bound(), &doorbell)
-        });
         let mut rx = XdpRx {
             queue,
-            older,
+            older: None,
             half,
             doorbell,
             pieces: Batch::new(),
@@ -88,6 +85,12 @@ impl XdpRx {
             shared,
         };
         rx.refill();
+        let exposed = rx.half.as_ref().map_or(Ok(()), |half| rx.shared.expose(queue, half));
+        exposed.map_err(|e| rx.shared.explain(&e))?;
+        let watch = &rx.shared.watch;
+        if let Some(keeper) = &rx.shared.keeper {
+            rx.older = left_for(&**keeper, watch.name(), watch.bound(), &rx.doorbell);
+        }
         Ok(rx)
     }
 
@@ -137,6 +140,11 @@ impl XdpRx {
             self.mac = self.shared.watch.interfaces.hardware(name).map_or(self.mac, |(mac, _)| mac);
             self.unfinished = unfinished;
             self.refill();
+            if let Some(half) = &self.half
+                && self.shared.expose(self.queue, half).is_err()
+            {
+                self.counters.errors(1);
+            }
         }
     }
 
