@@ -90,7 +90,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "manage",
         &[
             "client", "conf", "ctl", "element", "engine", "explain", "firewall", "lang", "ports", "routes",
-            "stats", "top", "views", "wire",
+            "saved", "stats", "top", "views", "wire",
         ],
     ),
     ("nftables", &["firewall", "nat", "rulefile"]),

@@ -148,8 +148,22 @@ impl std::io::BufRead for Forgetful {
     }
 }
 
+/// Another way to the handlers of a router than its control socket.
+pub trait Far: Send {
+    /// Reads or writes a handler.
+    ///
+    /// # Errors
+    /// The router refuses, or is not reached.
+    fn call(&mut self, name: &str, value: &str, want: Want) -> Result<Done, Failure>;
+}
+
+enum Way {
+    Near(Box<Forgetful>),
+    Far(Box<dyn Far>),
+}
+
 /// A conversation with a router. What is said may have keys: it is erased, but for what callers get.
-pub struct Client(Forgetful);
+pub struct Client(Way);
 
 impl Client {
     /// Waits for the router's greeting.
@@ -159,18 +173,25 @@ impl Client {
     pub fn new(stream: impl Into<Connection>) -> std::io::Result<Client> {
         let stream = stream.into();
         let from = Patient { stream, patience: PATIENCE };
-        let mut client = Client(Forgetful { from, held: Zeroizing::default(), at: 0 });
-        let greeting = client.line()?;
+        let mut near = Forgetful { from, held: Zeroizing::default(), at: 0 };
+        let greeting = near.line()?;
         if !greeting.starts_with("Click::ControlSocket/1.") {
             let why = format!("it does not speak the control protocol, but '{}'", greeting.escape_debug());
             return Err(std::io::Error::new(ErrorKind::InvalidData, why));
         }
-        Ok(client)
+        Ok(Client(Way::Near(Box::new(near))))
+    }
+
+    /// The same over another way.
+    pub fn far(way: impl Far + 'static) -> Client {
+        Client(Way::Far(Box::new(way)))
     }
 
     /// Waits longer for answers.
     pub fn be_patient(&mut self) {
-        self.0.from.patience = BUILDING;
+        if let Way::Near(near) = &mut self.0 {
+            near.from.patience = BUILDING;
+        }
     }
 
     /// Reads a handler.
@@ -178,8 +199,16 @@ impl Client {
     /// # Errors
     /// The router refuses, or ends.
     pub fn read(&mut self, name: &str) -> Result<String, Failure> {
-        let (code, why) = self.ask(&format!("READ {name}"), "").map_err(lost)?;
-        if code / 100 == 2 { self.data().map_err(lost) } else { Err(Failure::Refused(code, why)) }
+        let near = match &mut self.0 {
+            Way::Near(near) => near,
+            Way::Far(far) => {
+                let (name, parameter) = name.split_once(' ').unwrap_or((name, ""));
+                let (Done::Read(text) | Done::Written(text)) = far.call(name, parameter, Want::Read)?;
+                return Ok(text);
+            }
+        };
+        let (code, why) = near.ask(&format!("READ {name}"), "").map_err(lost)?;
+        if code / 100 == 2 { near.data().map_err(lost) } else { Err(Failure::Refused(code, why)) }
     }
 
     /// Writes a handler; returns what the router said about it.
@@ -187,7 +216,14 @@ impl Client {
     /// # Errors
     /// The router refuses, or ends.
     pub fn write(&mut self, name: &str, value: &str) -> Result<String, Failure> {
-        let (code, text) = self.ask(&format!("WRITEDATA {name} {}", value.len()), value).map_err(lost)?;
+        let near = match &mut self.0 {
+            Way::Near(near) => near,
+            Way::Far(far) => {
+                let (Done::Read(said) | Done::Written(said)) = far.call(name, value, Want::Write)?;
+                return Ok(said);
+            }
+        };
+        let (code, text) = near.ask(&format!("WRITEDATA {name} {}", value.len()), value).map_err(lost)?;
         // The first line only says whether it succeeded.
         let said = text.split_once('\n').map_or("", |(_, said)| said).to_owned();
         if code / 100 == 2 {
@@ -201,27 +237,33 @@ impl Client {
     /// # Errors
     /// The router refuses, or ends.
     pub fn call(&mut self, name: &str, value: &str, want: Want) -> Result<Done, Failure> {
+        let near = match &mut self.0 {
+            Way::Near(near) => near,
+            Way::Far(far) => return far.call(name, value, want),
+        };
         let mut write = want == Want::Write;
         if want == Want::Any {
-            let (code, why) = self.ask(&format!("CHECKREAD {name}"), "").map_err(lost)?;
+            let (code, why) = near.ask(&format!("CHECKREAD {name}"), "").map_err(lost)?;
             // One that exists, but is not for reading.
-            write = code != 200 && self.ask(&format!("CHECKWRITE {name}"), "").map_err(lost)?.0 == 200;
+            write = code != 200 && near.ask(&format!("CHECKWRITE {name}"), "").map_err(lost)?.0 == 200;
             if code != 200 && !write {
                 return Err(Failure::Refused(code, why));
             }
         }
         let command = if write { "WRITEDATA" } else { "READDATA" };
-        let (code, why) = self.ask(&format!("{command} {name} {}", value.len()), value).map_err(lost)?;
+        let (code, why) = near.ask(&format!("{command} {name} {}", value.len()), value).map_err(lost)?;
         match (code / 100, write) {
             (2, true) => Ok(Done::Written(why.split_once('\n').map_or("", |(_, said)| said).into())),
-            (2, false) => self.data().map(Done::Read).map_err(lost),
+            (2, false) => near.data().map(Done::Read).map_err(lost),
             _ => Err(Failure::Refused(code, why)),
         }
     }
+}
 
+impl Forgetful {
     fn line(&mut self) -> std::io::Result<String> {
         let mut line = String::new();
-        match self.0.read_line(&mut line)? {
+        match self.read_line(&mut line)? {
             0 => Err(ErrorKind::UnexpectedEof.into()),
             _ => Ok(line.trim_end_matches(['\r', '\n']).to_owned()),
         }
@@ -234,7 +276,7 @@ impl Client {
         for part in [command, "\r\n", data] {
             request.extend_from_slice(part.as_bytes());
         }
-        self.0.from.stream.write_all(&request)?;
+        self.from.stream.write_all(&request)?;
         let mut text = Vec::new();
         loop {
             let line = self.line()?;
@@ -254,13 +296,13 @@ impl Client {
         let len: usize = line.strip_prefix("DATA ").and_then(|n| n.parse().ok()).ok_or_else(bad)?;
         let mut data = Zeroizing::new(Vec::with_capacity(len.min(LONGEST)));
         while data.len() < len {
-            let there = self.0.fill_buf()?;
+            let there = self.fill_buf()?;
             if there.is_empty() {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
             let n = there.len().min(len - data.len());
             data.extend_from_slice(&there[..n]);
-            self.0.consume(n);
+            self.consume(n);
         }
         // Text is handed on as it is, without a copy.
         Ok(String::from_utf8(std::mem::take(&mut *data))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use feed::Destination;
-use wire::{Prefix4, Prefix6};
+use wire::{Prefix, Prefix4, Prefix6};
 
 /// A destination in a table of the user plane. In order of families, addresses, lengths and tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +22,101 @@ impl DestinationKey {
             Destination::V4(prefix) => (0, prefix.addr().to_bits().into(), prefix.len(), self.table),
             Destination::V6(prefix) => (1, prefix.addr().to_bits(), prefix.len(), self.table),
             Destination::Label(label) => (2, label.into(), 0, self.table),
+        }
+    }
+}
+
+impl DestinationKey {
+    /// A text by which a list goes on behind this destination.
+    #[must_use]
+    pub fn cursor(&self) -> String {
+        match self.prefix {
+            Destination::Label(label) => format!("{},label-{label}", self.table),
+            prefix => format!("{},{prefix}", self.table),
+        }
+    }
+
+    /// The destination of a [`DestinationKey::cursor`].
+    #[must_use]
+    pub fn of_cursor(text: &str) -> Option<DestinationKey> {
+        let (table, rest) = text.split_once(',')?;
+        let prefix = match rest.strip_prefix("label-") {
+            Some(label) => Destination::Label(label.parse().ok()?),
+            None => destination(rest)?,
+        };
+        Some(DestinationKey { table: table.parse().ok()?, prefix })
+    }
+}
+
+/// The destination that a prefix is.
+#[must_use]
+pub fn destination(text: &str) -> Option<Destination> {
+    Some(match text.parse().ok()? {
+        Prefix::V4(prefix) => Destination::V4(prefix),
+        Prefix::V6(prefix) => Destination::V6(prefix),
+    })
+}
+
+/// All destinations within a prefix, as a part of the order of [`DestinationKey`]s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Within(Destination);
+
+impl Within {
+    /// Those within this prefix; nothing for a label.
+    #[must_use]
+    pub fn new(prefix: Destination) -> Option<Within> {
+        (!matches!(prefix, Destination::Label(_))).then_some(Within(prefix))
+    }
+
+    /// Where a list of them begins: behind this one, or at the start.
+    #[must_use]
+    pub fn begin(&self) -> Option<DestinationKey> {
+        let prefix = match self.0 {
+            Destination::V4(prefix) => {
+                Destination::V4(Prefix4::new(prefix.addr().to_bits().checked_sub(1)?.into(), 32)?)
+            }
+            Destination::V6(prefix) => {
+                let before = prefix.addr().to_bits().checked_sub(1);
+                // Those of IPv4 come before the first one of IPv6.
+                let Some(before) = before else {
+                    return Some(DestinationKey {
+                        table: u8::MAX,
+                        prefix: Destination::V4(Prefix4::new(u32::MAX.into(), 32)?),
+                    });
+                };
+                Destination::V6(Prefix6::new(before.into(), 128)?)
+            }
+            Destination::Label(_) => return None,
+        };
+        Some(DestinationKey { table: u8::MAX, prefix })
+    }
+
+    /// Whether a destination is one of them.
+    #[must_use]
+    pub fn holds(&self, key: &DestinationKey) -> bool {
+        match (self.0, key.prefix) {
+            (Destination::V4(outer), Destination::V4(inner)) => {
+                inner.len() >= outer.len() && outer.contains(inner.addr())
+            }
+            (Destination::V6(outer), Destination::V6(inner)) => {
+                inner.len() >= outer.len() && outer.contains(inner.addr())
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether none of them comes behind this destination.
+    #[must_use]
+    pub fn is_past(&self, key: &DestinationKey) -> bool {
+        match (self.0, key.prefix) {
+            (Destination::V4(outer), Destination::V4(inner)) => {
+                inner.addr() > outer.addr() && !outer.contains(inner.addr())
+            }
+            (Destination::V6(outer), Destination::V6(inner)) => {
+                inner.addr() > outer.addr() && !outer.contains(inner.addr())
+            }
+            (Destination::V6(_), Destination::V4(_)) => false,
+            _ => true,
         }
     }
 }
@@ -222,6 +317,59 @@ impl<V> Map<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cursors_are_read_as_they_were_written() {
+        for text in ["0,10.0.0.0/8", "255,2001:db8::/32", "3,label-16", "0,0.0.0.0/0"] {
+            assert_eq!(DestinationKey::of_cursor(text).unwrap().cursor(), text);
+        }
+        for bad in ["", "0", "0,", ",10.0.0.0/8", "256,10.0.0.0/8", "0,label-x", "0,10.0.0.0/99"] {
+            assert_eq!(DestinationKey::of_cursor(bad), None, "{bad}");
+        }
+    }
+
+    /// Against all keys, looked at one by one.
+    #[test]
+    fn those_within_a_prefix_are_a_part_of_the_order() {
+        let mut all: Vec<DestinationKey> = Vec::new();
+        for text in [
+            "0.0.0.0/0",
+            "9.255.255.255/32",
+            "10.0.0.0/7",
+            "10.0.0.0/8",
+            "10.0.0.0/9",
+            "10.255.255.255/32",
+            "11.0.0.0/8",
+            "255.255.255.255/32",
+            "::/0",
+            "::/128",
+            "2001:db8::/32",
+            "2001:db8:1::/48",
+            "2001:db9::/32",
+            "ffff::/16",
+        ] {
+            let prefix = destination(text);
+            all.extend(
+                [0, 255].into_iter().filter_map(|table| Some(DestinationKey { table, prefix: prefix? })),
+            );
+        }
+        all.push(DestinationKey { table: 0, prefix: Destination::Label(16) });
+        all.sort_unstable();
+        for outer in
+            ["0.0.0.0/0", "10.0.0.0/8", "255.255.255.255/32", "::/0", "2001:db8::/32", "::/128", "ffff::/16"]
+        {
+            let within = Within::new(destination(outer).unwrap()).unwrap();
+            let held: Vec<_> = all.iter().filter(|key| within.holds(key)).collect();
+            let begin = within.begin();
+            let behind = all.iter().filter(|key| begin.is_none_or(|begin| **key > begin));
+            let part: Vec<_> = behind.take_while(|key| !within.is_past(key)).collect();
+            assert!(!held.is_empty() && held.iter().all(|key| part.contains(key)), "{outer}");
+            // What else it has are shorter prefixes with the same first address.
+            let shorter = part.iter().filter(|key| !within.holds(key));
+            assert!(shorter.count() <= 4, "{outer}: {part:?}");
+        }
+        assert_eq!(Within::new(Destination::Label(16)), None);
+    }
 
     #[test]
     fn keys_come_back_as_they_were() {

@@ -31,7 +31,7 @@ mod uplink;
 
 pub use feed::Destination;
 pub use feeder::{Handle, Notices, Reports};
-pub use key::DestinationKey;
+pub use key::{DestinationKey, Within, destination};
 pub use model::Change;
 pub use plane::{Asker, Plane};
 pub use rib::Rib;

@@ -4,6 +4,9 @@
 //! Handlers, all of them read: `status`, `links`, `routes [all] [VRF]`, `lookup ADDRESS [VRF]`, `multicast [VRF]`, `group SOURCE GROUP
 //! [VRF]`, `diff [VRF]`. Each answers with JSON. VRF is a name,
 //! Linux's number of a table, or `main`.
+//!
+//! `page MOST CURSOR [all] [feed=FEED] [within=PREFIX] [VRF]` answers with a part of `routes`: in its first line the cursor of the next part,
+//! or `-`, then a line of JSON for each route. The first part is at `-`. A part may be short, or empty, although others follow.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -13,7 +16,7 @@ use std::sync::mpsc::sync_channel;
 
 use control::model::{Rule, Source};
 use control::rib::{FeedState, Shown, ShownTree, Vrf};
-use control::{Asker, Plane};
+use control::{Asker, DestinationKey, Plane, Within, destination};
 use ctl::{Handlers, Listener, Rules, Server, Service};
 use element::{Access, HandlerError};
 use feed::Group;
@@ -26,7 +29,22 @@ use crate::process::{PATIENCE, Socket};
 const MOST_CONNECTIONS: usize = 8;
 /// Destinations that are listed between two rounds of the control plane.
 const AT_ONCE: usize = 256;
-const HANDLERS: [&str; 7] = ["status", "links", "routes", "lookup", "multicast", "group", "diff"];
+/// Routes of a part at most.
+const MOST_ROWS: usize = 10_000;
+/// Destinations that are looked at for one part.
+const LOOKED_AT: usize = 16_384;
+const HANDLERS: [&str; 8] = ["status", "links", "routes", "page", "lookup", "multicast", "group", "diff"];
+
+/// Which part of the routes is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    most: usize,
+    after: Option<DestinationKey>,
+    all: bool,
+    feed: Option<Source>,
+    within: Option<Within>,
+    table: Option<u8>,
+}
 
 /// A socket that is served until this is dropped.
 pub(crate) struct Served {
@@ -109,6 +127,61 @@ impl Answers {
         })
     }
 
+    /// A part of the routes.
+    fn page(&self, part: Part) -> Result<String, HandlerError> {
+        let (mut text, mut rows, mut looked_at) = (String::new(), 0, 0);
+        let mut after = part.after.or_else(|| part.within.and_then(|within| within.begin()));
+        loop {
+            let (from, most) = (after, AT_ONCE.min(part.most - rows));
+            let (found, next) = self.ask(move |plane| {
+                let (routes, next) = plane.rib.show(part.all, from, most);
+                let wanted = routes.iter().filter(|route| part.takes(route));
+                let found: Vec<String> = wanted.map(|route| show(plane, route).to_string()).collect();
+                (found, next)
+            })?;
+            rows += found.len();
+            looked_at += most;
+            for row in found {
+                text.push('\n');
+                text += &row;
+            }
+            after = next.filter(|key| !part.within.is_some_and(|within| within.is_past(key)));
+            if after.is_none() || rows >= part.most || looked_at >= LOOKED_AT {
+                return Ok(after.map_or_else(|| "-".to_owned(), |key| key.cursor()) + &text);
+            }
+        }
+    }
+
+    fn part(&self, param: &str) -> Result<Part, HandlerError> {
+        let wrong =
+            |what: &str, word: &str| HandlerError::Failed(format!("'{}' is no {what}", word.escape_debug()));
+        let mut words = param.split_whitespace();
+        let most = words.next().unwrap_or_default();
+        let is_number = |most: &usize| (1..=MOST_ROWS).contains(most);
+        let number = most.parse().ok().filter(is_number);
+        let most = number.ok_or_else(|| wrong(&format!("number from 1 to {MOST_ROWS}"), most))?;
+        let after = match words.next() {
+            None | Some("-") => None,
+            Some(cursor) => Some(DestinationKey::of_cursor(cursor).ok_or_else(|| wrong("cursor", cursor))?),
+        };
+        let mut part = Part { most, after, all: false, feed: None, within: None, table: None };
+        for word in words {
+            match word.split_once('=') {
+                Some(("feed", name)) => {
+                    let feed = [Source::Fpm, Source::Kernel].into_iter().find(|feed| source(*feed) == name);
+                    part.feed = Some(feed.ok_or_else(|| wrong("feed, as fpm or kernel", name))?);
+                }
+                Some(("within", prefix)) => {
+                    let within = destination(prefix).and_then(Within::new);
+                    part.within = Some(within.ok_or_else(|| wrong("prefix", prefix))?);
+                }
+                _ if word == "all" => part.all = true,
+                _ => part.table = Some(self.table(word)?),
+            }
+        }
+        Ok(part)
+    }
+
     /// All multicast entries, or those of a table.
     fn multicast(&self, table: Option<u8>) -> Result<String, HandlerError> {
         self.in_parts(move |plane, after| {
@@ -136,6 +209,14 @@ impl Answers {
                 return Ok(text + "]");
             }
         }
+    }
+}
+
+impl Part {
+    fn takes(&self, route: &Shown) -> bool {
+        self.table.is_none_or(|table| route.key.table == table)
+            && self.feed.is_none_or(|feed| route.source == feed)
+            && self.within.is_none_or(|within| within.holds(&route.key))
     }
 }
 
@@ -175,6 +256,7 @@ impl Handlers for Answers {
                 let all = words.next_if_eq(&"all").is_some();
                 self.routes(all, words.next().map(|vrf| self.table(vrf)).transpose()?)
             }
+            "page" => self.page(self.part(param)?),
             "multicast" => self.multicast(words.next().map(|vrf| self.table(vrf)).transpose()?),
             "group" => {
                 let [source, address] = [address(words.next())?, address(words.next())?];

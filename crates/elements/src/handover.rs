@@ -40,7 +40,8 @@ pub(crate) fn take(table: &mut dyn Table, text: &str, now: Nanos) -> Result<(), 
             }
             continue;
         }
-        let record = bytes(line).ok_or_else(|| HandlerError::bad_value(HANDOVER, line, "hexadecimal digits"))?;
+        let record =
+            bytes(line).ok_or_else(|| HandlerError::bad_value(HANDOVER, line, "hexadecimal digits"))?;
         // It is not allowed here, or there is no room: the same as after a change of the configuration.
         let _ = table.apply(now, Op::Put, &record);
     }

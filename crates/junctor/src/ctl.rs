@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use client::{Client, Connection, Done, Failure, Want, lost};
-use manage::remote::{Error, Service, encoded};
+use client::{Connection, Done, Failure, Want};
 use serde_json::{Value, json};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::remote::{self, Remote};
-use crate::{exit, outcome};
+use crate::exit;
+use crate::outcome;
+use crate::remote::Remote;
 
 /// Read or write a handler of a running router.
 ///
@@ -67,6 +67,11 @@ pub(crate) struct Which {
 }
 
 impl Which {
+    /// Whether a router is named.
+    pub(crate) fn is_named(&self) -> bool {
+        self.socket.is_some() || self.pid.is_some() || self.channel.is_some()
+    }
+
     /// The router at this socket; the only one without.
     pub(crate) fn at(socket: Option<PathBuf>) -> Which {
         Which { socket, ..Which::default() }
@@ -105,14 +110,7 @@ pub(crate) fn tell(failure: &Failure) -> u8 {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let service = match args.remote.service() {
-        Ok(service) => service,
-        Err(why) => return outcome::usage(why),
-    };
-    let done = match &service {
-        Some(service) => from_afar(args, service),
-        None => find(&args.router).and_then(|stream| call(args, stream)),
-    };
+    let done = call(args);
     // The code of a refusal, the words, and the exit status.
     let done = done.map_err(|why| {
         let code = if let Failure::Refused(code, _) = why { json!(code) } else { Value::Null };
@@ -216,36 +214,13 @@ fn wanted(args: &Args) -> Result<(&str, Want, Zeroizing<String>), Failure> {
 }
 
 /// Makes the call.
-fn call(args: &Args, stream: Connection) -> Result<Done, Failure> {
+fn call(args: &Args) -> Result<Done, Failure> {
+    let mut client = args.remote.client(&args.router)?;
     let (name, want, value) = wanted(args)?;
-    let mut client = Client::new(stream).map_err(lost)?;
     if name == "hotconfig" {
         client.be_patient();
     }
     client.call(name, &value, want)
-}
-
-/// Makes the call to a router behind a management API.
-fn from_afar(args: &Args, service: &Service) -> Result<Done, Failure> {
-    let (name, want, value) = wanted(args)?;
-    let router = service.router().map_err(remote::failure)?;
-    let handler = encoded(name);
-    let text = |answer: &Value, field: &str| answer[field].as_str().unwrap_or_default().to_owned();
-    let write = || {
-        let resource = if name.contains('.') { "handlers" } else { "control" };
-        let body = json!({ "value": *value });
-        let answer = service.ask("PUT", &format!("{router}/{resource}/{handler}"), Some(&body));
-        answer.map(|answer| Done::Written(text(&answer, "message"))).map_err(remote::failure)
-    };
-    if want == Want::Write {
-        return write();
-    }
-    let query = if value.is_empty() { String::new() } else { format!("?parameter={}", encoded(&value)) };
-    match service.ask("GET", &format!("{router}/handlers/{handler}{query}"), None) {
-        Ok(answer) => Ok(Done::Read(text(&answer, "value"))),
-        Err(Error::Refused(_, words)) if want == Want::Any && words.contains("write-only") => write(),
-        Err(why) => Err(remote::failure(why)),
-    }
 }
 
 #[cfg(test)]

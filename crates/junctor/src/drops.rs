@@ -7,9 +7,7 @@ use views::drops;
 
 use crate::ctl::{self, Which};
 use crate::outcome;
-use crate::remote::{self, Remote};
-use client::{Client, Failure, lost};
-use manage::remote::Service;
+use crate::remote::Remote;
 
 /// What a running router dropped, by reason and element, or what the reasons mean.
 ///
@@ -47,16 +45,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(only) => only,
         Err(why) => return outcome::usage(why),
     };
-    let service = match args.remote.service() {
-        Ok(service) => service,
-        Err(why) => return outcome::usage(why),
-    };
-    let client = || ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost));
-    let found = match &service {
-        Some(service) => from_afar(service),
-        None => client().and_then(|mut client| drops::read(&mut client)),
-    };
-    match found {
+    match args.remote.client(&args.router).and_then(|mut client| drops::read(&mut client)) {
         Ok(mut found) => {
             found.retain(|name, _| only.is_none_or(|only| only.name() == name));
             print(args.json, &json!({ "drops": drops::json(&found) }), &drops::text(&found, only))
@@ -69,13 +58,6 @@ pub(crate) fn main(args: &Args) -> u8 {
             ctl::tell(&why)
         }
     }
-}
-
-/// What the router behind a management API dropped.
-fn from_afar(service: &Service) -> Result<drops::Drops, Failure> {
-    let router = service.router().map_err(remote::failure)?;
-    let answer = service.ask("GET", &format!("{router}/drops"), None).map_err(remote::failure)?;
-    drops::of_json(&answer["drops"])
 }
 
 fn print(as_json: bool, object: &Value, text: &str) -> u8 {

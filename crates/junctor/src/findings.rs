@@ -4,11 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use client::{Client, Failure, lost};
+use client::{Client, Failure};
 use lang::{Diagnostic, SourceMap};
 use views::answers::{self, Events, Lack};
 
-use crate::ctl::{self, Which};
+use crate::ctl::Which;
+use crate::remote::Remote;
 
 /// Between two looks at a journal.
 const LOOK: Duration = Duration::from_millis(500);
@@ -34,12 +35,14 @@ pub(crate) struct Of {
     pub(crate) json: bool,
     #[command(flatten)]
     router: Which,
+    #[command(flatten)]
+    remote: Remote,
 }
 
 impl Of {
     /// Connects to the router.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
-        ctl::find(&self.router).and_then(|stream| Client::new(stream).map_err(lost))
+        self.remote.client(&self.router)
     }
 
     /// Connects to the router; returns the name of its element of a class, too.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use manage::access::new_token;
 use manage::openapi;
 use manage::route::Role;
+use manage::routers::Saved;
 use manage::serve::Place;
 use manage::service::{self, Options};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -60,6 +61,10 @@ pub(crate) struct Args {
     /// A router at a control socket elsewhere, and its name; may be repeated.
     #[arg(long, value_name = "NAME=SOCKET", value_parser = named, help_heading = "Routers")]
     router: Vec<(String, PathBuf)>,
+    /// A service with saved configurations in other directories than the usual ones: those of its files, its commits and its socket; may
+    /// be repeated.
+    #[arg(long, value_name = "NAME=ETC,STATE,RUN", value_parser = saved, help_heading = "Routers")]
+    service: Vec<Saved>,
     /// The socket of the control plane [default: that of the only one of this user].
     #[arg(long, value_name = "PATH", help_heading = "Routers")]
     control_plane: Option<PathBuf>,
@@ -102,6 +107,19 @@ fn named(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
+fn saved(text: &str) -> Result<Saved, String> {
+    let split = || {
+        let (name, paths) = text.split_once('=')?;
+        let paths: Vec<PathBuf> = paths.split(',').map(PathBuf::from).collect();
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let is_name = !name.is_empty() && name.chars().all(plain) && !name.starts_with('-');
+        let directories = <[PathBuf; 3]>::try_from(paths).ok().filter(|_| is_name)?;
+        directories.iter().all(|path| path.is_absolute()).then_some((name, directories))
+    };
+    let (name, directories) = split().ok_or("expected NAME=ETC,STATE,RUN, with absolute paths")?;
+    Ok(Saved { name: name.to_owned(), directories: Some(directories) })
+}
+
 fn holder(text: &str) -> Result<(String, Role), String> {
     let expected = "expected NAME:ROLE, with a name of letters, digits, '.', '_' and '-'";
     let (name, role_name) = text.split_once(':').ok_or(expected)?;
@@ -142,6 +160,7 @@ impl Args {
             has_open_metrics: self.open_metrics,
             audit: self.audit.clone(),
             routers: self.router.clone(),
+            services: self.service.clone(),
             control_plane: self.control_plane.clone(),
             // It stays the one that runs, also when a package replaces the file.
             program: PathBuf::from("/proc/self/exe"),
@@ -199,6 +218,12 @@ mod tests {
         assert!(matches!(listen_at("[::1]:5"), Ok(At::Tcp(_))));
         assert!(["unix:", "localhost:5", "5", "1.2.3.4"].iter().all(|text| listen_at(text).is_err()));
         assert_eq!(named("edge=/run/x.sock"), Ok(("edge".into(), "/run/x.sock".into())));
+        assert_eq!(saved("edge=/a,/b,/c").unwrap().directories, Some(["/a", "/b", "/c"].map(PathBuf::from)));
+        assert!(
+            ["edge=/a,/b", "=/a,/b,/c", "edge=a,/b,/c", "-e=/a,/b,/c"]
+                .iter()
+                .all(|text| saved(text).is_err())
+        );
         assert!(["=x", "a=", "a/b=c", "a"].iter().all(|text| named(text).is_err()));
         assert_eq!(holder("alice:admin"), Ok(("alice".into(), Role::Admin)));
         assert!(["alice", "alice:king", ":admin", "a b:admin"].iter().all(|text| holder(text).is_err()));

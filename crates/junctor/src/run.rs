@@ -13,9 +13,9 @@ use conf::{Form, Loaded, place};
 use engine::{Options, Router};
 use lang::Graph;
 use observe::recording::Live;
+use services::devices::Hold;
 use services::kept::Kept;
 use services::running::{self, Anew, Signalled};
-use services::devices::Hold;
 use services::{devices, domain, handover, wellbeing};
 
 use crate::config::Source;
@@ -354,7 +354,15 @@ fn build(args: &Args, form: Form) -> Result<Ready, u8> {
     let keeper = Keeper::new(args, router.control(), &graph, own);
     let times = Times { limit: settings.limit, stats: settings.stats };
     // Another configuration may come; what this one says, keys among it, does not outlive it here.
-    Ok(Ready { router, keeper, settings: times, state, kept, hold: Some(hold), is_empty: graph.elements.is_empty() })
+    Ok(Ready {
+        router,
+        keeper,
+        settings: times,
+        state,
+        kept,
+        hold: Some(hold),
+        is_empty: graph.elements.is_empty(),
+    })
 }
 
 /// Does what the options ask for before the run.

@@ -4,10 +4,12 @@
 
 mod apply;
 pub(crate) mod checked;
+mod far;
 pub(crate) mod layout;
 pub(crate) mod place;
 mod show;
 
+use far::Far;
 use saved::Files;
 use saved::disk::{Real, Unfit};
 
@@ -21,7 +23,7 @@ pub(crate) type Store = saved::Store<Real>;
 /// Save, check and compare the configuration of a service, and put it into service.
 ///
 /// The files in /etc/junctor/NAME are edited; 'apply' saves them as a commit and has the service take it. What is confirmed is
-/// what starts after a reboot.
+/// what starts after a reboot. With --remote, files, commits and service are those of another machine.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -132,7 +134,15 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
 }
 
+/// The service behind a management API, if one is named.
+fn far(place: &Where) -> Result<Option<Far>, Stop> {
+    place.far()?.map(|(service, name)| Far::new(service, name)).transpose()
+}
+
 fn check(place: &Where, as_json: bool) -> Result<u8, Stop> {
+    if let Some(far) = far(place)? {
+        return far.check(as_json);
+    }
     let place = place.find().map_err(Stop::Usage)?;
     let files = saved::disk::read_files(&place.etc)?;
     let checked = checked::check(&place.name, &place.etc, &files).map_err(Stop::Usage)?;

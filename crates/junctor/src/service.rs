@@ -5,36 +5,36 @@
 //! the commit in service. If the service is killed, so is the supervisor; planes go on, and the next service finds them.
 //!
 //! One thread decides and carries out, one transaction at a time. [`socket`] passes it what clients ask for, [`supervised`]
-//! speaks with the supervisor and its planes.
+//! speaks with the supervisor and its planes. What was in service and unconfirmed when a service was killed waits on in the next
+//! one ([`trial`]).
 
 mod leftovers;
 mod socket;
 mod supervised;
 mod switch;
+mod trial;
 mod upgrade;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use planes::notify::Notifier;
 use planes::up::survivors;
 use saved::disk::Lock;
-use saved::protocol::{Answer, Request, Upgraded, Waits};
+use saved::protocol::{Answer, Request, Upgraded};
 use saved::{Commit, Event, Machine, State, Step};
 
 use crate::saved::place::{Directories, Place};
 use crate::saved::{Stop, Store};
 use crate::{exit, outcome};
-use socket::{Asked, Socket};
+use socket::{Asked, Board, Present, Socket};
 use supervised::Supervised;
 use switch::Failed;
 
 /// The longest time without a look at the supervisor.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Requests that wait.
-const MOST_WAITING: usize = 16;
 /// Supervisors that are started in place of one that ended within [`SOON`].
 const MOST_RESTARTS: u32 = 5;
 const SOON: Duration = Duration::from_secs(60);
@@ -116,6 +116,7 @@ fn run(args: &Args) -> Result<u8, Stop> {
     let manager = Notifier::from_environment().map(Arc::new);
     let supervised = Supervised::new(&place, manager.clone(), stop.clone()).map_err(Stop::Failed)?;
     let machine = Machine::new(confirmed);
+    let (epoch, board) = (Instant::now(), Board::default());
     let mut service = Service {
         place,
         store,
@@ -124,13 +125,16 @@ fn run(args: &Args) -> Result<u8, Stop> {
         manager,
         stop,
         hang_up,
-        epoch: Instant::now(),
+        epoch,
+        board,
         upgrades: false,
         upgraded: None,
     };
-    service.boot(confirmed, args.upgraded)?;
-    let (sender, asked) = sync_channel(MOST_WAITING);
-    let socket = Socket::new(service.place.socket(), group, sender);
+    if !service.resume(confirmed)? {
+        service.boot(confirmed, args.upgraded)?;
+    }
+    service.show(false);
+    let (socket, asked) = Socket::new(service.place.socket(), group, service.board.clone());
     service.serve(socket, &asked)
 }
 
@@ -147,6 +151,8 @@ struct Service {
     /// Somebody has sent SIGHUP.
     hang_up: Arc<AtomicBool>,
     epoch: Instant,
+    /// What clients see of it.
+    board: Board,
     /// Another program is to take this one's place.
     upgrades: bool,
     /// What became of the last upgrade.
@@ -185,26 +191,59 @@ impl Service {
                 "planes may run with commit {other}, which is not confirmed; back to commit {confirmed}"
             ));
             if let Err(Failed::PutBack(why) | Failed::Unsettled(why)) = self.transfer(other, confirmed) {
+                if self.is_to_end() {
+                    // The next start has the same to do.
+                    return Ok(());
+                }
                 self.say(&format!("{why}; starting all planes anew"));
                 self.lead_to(confirmed).map_err(Stop::Failed)?;
                 self.supervised.restart_all().map_err(Stop::Failed)?;
             }
         }
         self.store.set_switching(None)?;
-        for number in self.store.numbers()? {
-            let commit = self.store.commit(number);
-            if number != confirmed && commit.is_ok_and(|commit| commit.state == State::Pending) {
-                let why = "the service was started again before it was confirmed".to_owned();
-                self.store.set_state(number, State::Returned { why })?;
-                self.forget_base(number)?;
-            }
-        }
+        self.take_back_pending(&[confirmed])?;
+        self.store.set_trial(None)?;
         if upgraded {
             self.upgrade_planes(confirmed);
         }
         self.say(&format!("commit {} is in service", self.named(confirmed)));
         self.tell_manager(&format!("READY=1\nSTATUS=commit {confirmed} is in service"));
         Ok(())
+    }
+
+    /// Somebody wants the service to end.
+    fn is_to_end(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Notes of all commits but these that they were not confirmed in the service before.
+    fn take_back_pending(&self, but: &[u64]) -> Result<(), Stop> {
+        for number in self.store.numbers()? {
+            let commit = self.store.commit(number);
+            if !but.contains(&number) && commit.is_ok_and(|commit| commit.state == State::Pending) {
+                let why = "the service was started again before it was confirmed".to_owned();
+                self.store.set_state(number, State::Returned { why })?;
+                self.forget_base(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows clients what is in service.
+    fn show(&self, busy: bool) {
+        let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        if busy {
+            board.busy = true;
+            return;
+        }
+        let waiting = self.machine.waiting();
+        *board = Present {
+            running: self.machine.running(),
+            confirmed: self.machine.confirmed(),
+            waiting: waiting.map(|waiting| (waiting.commit, waiting.parent, self.epoch + waiting.until)),
+            upgraded: self.upgraded.clone(),
+            busy: false,
+        };
     }
 
     /// A commit with its author and comment.
@@ -226,7 +265,7 @@ impl Service {
             if self.hang_up.swap(false, Ordering::Relaxed) {
                 self.say("SIGHUP changes nothing; `junctor config apply` takes the files");
             }
-            if self.stop.load(Ordering::Relaxed) {
+            if self.is_to_end() {
                 self.tell_manager("STOPPING=1");
                 return Ok(self.supervised.stop());
             }
@@ -255,22 +294,34 @@ impl Service {
             let wait =
                 self.machine.deadline().map_or(LOOK_EVERY, |due| due.saturating_sub(now)).min(LOOK_EVERY);
             if let Ok(asked) = asked.recv_timeout(wait) {
-                let answer = self.asked(&asked.request, &asked.by);
-                asked.answer(&answer);
+                let answer = self.asked(&asked);
+                self.show(false);
                 if std::mem::take(&mut self.upgrades) {
+                    asked.answer_and_wait(answer);
                     self.become_new();
+                    self.show(false);
+                } else {
+                    asked.answer(answer);
                 }
             }
             let _ = self.step(Event::Tick);
         }
     }
 
-    fn asked(&mut self, request: &Request, by: &str) -> Answer {
+    fn asked(&mut self, asked: &Asked) -> Answer {
+        let (request, by) = (&asked.request, &asked.by);
         let (event, done) = match request {
-            Request::Status => return self.status(),
+            // The board has the answer.
+            Request::Status => return Answer::Done { text: String::new() },
+            Request::Apply { .. } | Request::Upgrade if !asked.is_owner => {
+                let why = format!(
+                    "only the user of the service and root may apply a commit or upgrade; {by} may ask for the status, confirm, and \
+                     take back"
+                );
+                return Answer::Failed { why };
+            }
             Request::Apply { commit, confirm_within_ms, force } => {
-                let confirm_within = confirm_within_ms.map(Duration::from_millis);
-                return self.apply(*commit, confirm_within, *force);
+                return self.apply(*commit, *confirm_within_ms, *force);
             }
             Request::Upgrade => return self.upgrade(by),
             Request::Confirm => (Event::Confirm, "confirmed"),
@@ -293,22 +344,7 @@ impl Service {
         }
     }
 
-    fn status(&self) -> Answer {
-        let now = self.epoch.elapsed();
-        let waiting = self.machine.waiting().map(|waiting| Waits {
-            commit: waiting.commit,
-            parent: waiting.parent,
-            left_ms: waiting.until.saturating_sub(now).as_millis() as u64,
-        });
-        Answer::Status {
-            running: self.machine.running(),
-            confirmed: self.machine.confirmed(),
-            waiting,
-            upgraded: self.upgraded.clone(),
-        }
-    }
-
-    fn apply(&mut self, number: u64, confirm_within: Option<Duration>, force: bool) -> Answer {
+    fn apply(&mut self, number: u64, asked_ms: Option<u64>, force: bool) -> Answer {
         let commit = match self.store.commit(number) {
             Ok(commit) if commit.state == State::Pending => commit,
             Ok(commit) => {
@@ -317,6 +353,8 @@ impl Service {
             }
             Err(why) => return Answer::Failed { why: why.to_string() },
         };
+        // What was saved with the commit counts: nobody who asks for it can leave the confirmation out.
+        let confirm_within = commit.confirm_within_ms.or(asked_ms).map(Duration::from_millis);
         self.say(&format!("applying commit {}", self.named(number)));
         let event = Event::Apply { commit: number, parent: commit.parent, confirm_within, force };
         match self.step(event) {
@@ -351,6 +389,9 @@ impl Service {
             }
         };
         let (mut done, mut failed) = (Vec::new(), None);
+        if !steps.is_empty() {
+            self.show(true);
+        }
         while !steps.is_empty() {
             let mut following = Vec::new();
             for step in std::mem::take(&mut steps) {
@@ -360,6 +401,10 @@ impl Service {
                         Event::Switched(switched.map(|actions| done = actions))
                     }
                     Step::Keep(commit) => Event::Kept(self.keep(commit)),
+                    Step::Wait(waiting) => {
+                        self.note_trial(waiting);
+                        continue;
+                    }
                     Step::Failed(commit, why) => {
                         self.say(&format!(
                             "commit {commit} failed, and commit {} goes on: {why}",
@@ -391,11 +436,13 @@ impl Service {
             }
             steps = following;
         }
+        self.show(false);
         failed.map_or(Ok(done), Err)
     }
 
     fn keep(&mut self, commit: u64) -> Result<(), String> {
         self.store.confirm(commit).map_err(|why| why.to_string())?;
+        self.forget_trial();
         self.say(&format!("commit {} is confirmed", self.named(commit)));
         self.tell_manager(&format!("STATUS=commit {commit} is in service"));
         Ok(())
@@ -405,10 +452,11 @@ impl Service {
     fn returned(&mut self, commit: u64, why: String) {
         // It may have been saved half-way.
         if self.store.confirmed().is_ok_and(|confirmed| confirmed == Some(commit)) {
-            let back = self.store.confirm(self.machine.confirmed());
+            let back = self.store.boot_again(self.machine.confirmed());
             back.unwrap_or_else(|why| self.say(&format!("commit {commit} still boots: {why}")));
         }
         self.note(commit, State::Returned { why });
+        self.forget_trial();
     }
 
     /// Saves what became of a commit. If that cannot be saved, it is said, and all else goes on.

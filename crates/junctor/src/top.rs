@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor top`: a running router at a glance. The crate `top` shows it; here are its options.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use top::{Failure, LONGEST, SHORTEST, Settings};
+use manage::remote::Service;
+use serde_json::Value;
+use top::{Failure, Far, LONGEST, SHORTEST, Settings};
 
 use crate::ctl::{self, Which};
+use crate::remote::{self, Remote};
 use crate::{exit, outcome};
 
 /// A live view of a running router: cores, elements, ports and queues, drops, tables, moved tasks.
@@ -18,6 +22,7 @@ use crate::{exit, outcome};
   junctor top --once               one look, as text
   junctor top --json               a look each second, a line of JSON each; see docs/json.md
   junctor top --once --json        one look
+  junctor top --remote https://router.example:8473/edge --token token.txt
   junctor top --channel load       by a channel of statistics of the deployment that started this program")]
 pub(crate) struct Args {
     /// Look once, print it, and end.
@@ -37,6 +42,37 @@ pub(crate) struct Args {
     filter: String,
     #[command(flatten)]
     router: Which,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// A router behind a management API.
+struct Behind {
+    service: Service,
+    path: String,
+}
+
+impl std::fmt::Debug for Behind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.path)
+    }
+}
+
+impl Far for Behind {
+    fn statistics(&self) -> Result<Value, client::Failure> {
+        self.service.ask("GET", &self.path, None).map_err(remote::failure)
+    }
+}
+
+/// The router behind the service that is named, if one is.
+fn behind(args: &Args) -> Result<Option<Arc<dyn Far>>, client::Failure> {
+    let Some(service) = args.remote.service().map_err(client::Failure::Unclear)? else { return Ok(None) };
+    if args.router.is_named() {
+        let why = "--remote names a router of another machine, so leave --socket, --pid and --channel out";
+        return Err(client::Failure::Unclear(why.into()));
+    }
+    let path = format!("{}/statistics", service.router().map_err(remote::failure)?);
+    Ok(Some(Arc::new(Behind { service, path })))
 }
 
 impl TryFrom<&Args> for Settings {
@@ -49,7 +85,7 @@ impl TryFrom<&Args> for Settings {
             format!("--interval expects a time from 50 ms to 1 h, such as 500ms, not '{}'", args.interval)
         })?;
         let (router, filter) = ((&args.router).into(), args.filter.clone());
-        Ok(Settings { router, interval, wait: args.wait, filter })
+        Ok(Settings { router, far: None, interval, wait: args.wait, filter })
     }
 }
 
@@ -65,9 +101,10 @@ fn stream(settings: &Settings) -> Result<u8, Failure> {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let settings = match Settings::try_from(args) {
-        Ok(settings) => settings,
-        Err(why) => return outcome::usage(why),
+    let settings = match (Settings::try_from(args), behind(args)) {
+        (Err(why), _) => return outcome::usage(why),
+        (_, Err(why)) => return ctl::tell(&why),
+        (Ok(settings), Ok(far)) => Settings { far, ..settings },
     };
     let shown = match (args.once, args.json) {
         (true, json) => top::once(&settings, json).map(|text| outcome::print_or_fail(text.as_bytes())),

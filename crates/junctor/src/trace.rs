@@ -2,12 +2,19 @@
 //! `junctor trace`: the options of packets that are followed element by element, by the crate `trace`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ::trace::{Error, Following, Output, Packets};
-use client::{Client, lost};
+use client::Failure;
+use manage::remote::Service;
+use serde_json::json;
 
 use crate::ctl::{self, Which};
+use crate::remote::{self, Remote};
 use crate::{exit, outcome};
+
+/// For how long packets are followed over a management API, if nothing else is said.
+const REMOTE_S: u64 = 10;
 
 /// Follow packets through a running router, element by element.
 ///
@@ -22,7 +29,8 @@ use crate::{exit, outcome};
   junctor trace --at rt 'udp port 53' --time 10s    those that come to element rt within 10 seconds
   junctor trace --at rt --packet 'ip 10.0.0.1 to 10.0.1.9 ttl 1 / udp 1000 to 53'
   junctor trace --at in --packet 'eth 2:0:0:0:0:9 to 2:0:0:0:0:1 / ip 10.0.0.1 to 10.0.1.9 / icmp echo'
-  junctor trace --at in --pcap odd.pcap --json      each packet of a file, as if it came by in")]
+  junctor trace --at in --pcap odd.pcap --json      each packet of a file, as if it came by in
+  junctor trace --remote https://router.example:8473/edge --token token.txt icmp")]
 pub(crate) struct Args {
     /// Which packets, as for tcpdump (needs the machine's libpcap); any if it is left out.
     #[arg(value_name = "FILTER", conflicts_with = "trial")]
@@ -36,13 +44,15 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "N", conflicts_with_all = ["packet", "hex"], value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// For how long; without it until all packets have come and ended. It ends, too, when they stand still for 2 seconds and all have come or no more can be followed: 7 can be at a time,
-    /// by all traces and by recordings that wait for latency ('junctor profile record --until') together.
+    /// by all traces and by recordings that wait for latency ('junctor profile record --until') together. With --remote it is 10 s if it is left out.
     #[arg(long, value_name = "TIME", conflicts_with = "trial")]
     time: Option<String>,
     #[command(flatten)]
     trial: Trial,
     #[command(flatten)]
     router: Which,
+    #[command(flatten)]
+    remote: Remote,
     /// The socket of the control plane that names the routes which packets have followed, or none; by default, that of the only one of this user. It is asked when a packet is printed.
     #[arg(long, value_name = "PATH")]
     routes: Option<PathBuf>,
@@ -75,8 +85,13 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(time) => time,
         Err(why) => return outcome::usage(why),
     };
+    match args.remote.service().map_err(Failure::Unclear) {
+        Ok(None) => {}
+        Ok(Some(service)) => return from_afar(args, &service, time).unwrap_or_else(|why| ctl::tell(&why)),
+        Err(why) => return ctl::tell(&why),
+    }
     told(args.trial.packets().and_then(|packets| {
-        let mut client = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost))?;
+        let mut client = args.remote.client(&args.router)?;
         let out = Output::new(args.json, args.routes.as_deref(), &mut client)?;
         match packets {
             Some(packets) => {
@@ -89,6 +104,36 @@ pub(crate) fn main(args: &Args) -> u8 {
             }
         }
     }))
+}
+
+/// Has the machine of a router follow packets, and prints what it has seen when that is done.
+fn from_afar(args: &Args, service: &Service, time: Option<Duration>) -> Result<u8, Failure> {
+    let unclear = |why: &str| Err(Failure::Unclear(why.to_owned()));
+    if args.router.is_named() || args.routes.is_some() {
+        return unclear(
+            "--remote means another machine, so leave --socket, --pid, --channel and --routes out",
+        );
+    }
+    if args.trial.pcap.is_some() {
+        return unclear("--pcap is not for --remote; try its packets one by one by --hex");
+    }
+    let Some(seconds) =
+        time.map_or(Some(REMOTE_S), |time| (time.subsec_nanos() == 0).then_some(time.as_secs()))
+    else {
+        return unclear("with --remote, --time takes whole seconds");
+    };
+    let is_own = args.trial.packet.is_some() || args.trial.hex.is_some();
+    let filter = Some(args.filter.join(" ")).filter(|filter| !filter.is_empty());
+    let body = json!({
+        "filter": filter, "at": args.at, "packet": args.trial.packet, "hex": args.trial.hex,
+        "count": args.count.filter(|_| !is_own), "time_s": (!is_own).then_some(seconds),
+        "format": if args.json { "json" } else { "text" },
+    });
+    let router = service.router().map_err(remote::failure)?;
+    let ended = remote::job(service, &format!("{router}/traces"), &body)?;
+    err!("{}", ended.words);
+    let printed = outcome::print_or_fail(&ended.result);
+    Ok(if ended.status == exit::SUCCESS { printed } else { ended.status })
 }
 
 impl Trial {

@@ -298,6 +298,14 @@ fn what_nobody_confirms_goes_by_itself() {
     service.goes_on_from("router", count);
 }
 
+/// Has the time to confirm be over, as if the service had been away for long.
+fn expire(service: &Service) {
+    let path = service.path("state/trial");
+    let mut trial: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    trial["until_ms"] = 1.into();
+    std::fs::write(path, trial.to_string()).unwrap();
+}
+
 #[test]
 fn a_killed_service_goes_back_to_what_was_confirmed() {
     let mut service = router(&[]);
@@ -306,30 +314,166 @@ fn a_killed_service_goes_back_to_what_was_confirmed() {
     service.good(&["apply", "--confirm-within", "10m"]);
     assert!(service.has_extra("router"));
     service.kill();
-    // Without a service the router goes on; the next service takes the change back, and the router does not notice.
+    // Without a service the router goes on; the next service waits for the rest of the time, and the router does not notice.
     service.goes_on_from("router", count);
+    service.start();
+    assert_eq!((service.now(), service.pid("router"), service.has_extra("router")), ((2, 1), pid, true));
+    let (status, said) = service.config(&["apply"]);
+    assert!(status == 1 && said.contains("waits to be confirmed for another 5"), "{said}");
+    // Where the time is over when it starts, it takes the change back.
+    service.kill();
+    expire(&service);
     service.start();
     assert_eq!((service.now(), service.pid("router"), service.has_extra("router")), ((1, 1), pid, false));
     assert_eq!(service.state(2), "returned");
     service.goes_on_from("router", count);
-    // After a reboot, too.
+    // And where it is over while it waits.
+    service.good(&["apply", "--confirm-within", "2s"]);
+    service.kill();
+    service.start();
+    wait_for("the old commit", PATIENCE, || service.now() == (1, 1)).unwrap();
+    assert_eq!((service.has_extra("router"), service.state(3)), (false, "returned".into()));
+    // A change can be confirmed in the next service.
     service.good(&["apply", "--confirm-within", "10m"]);
+    service.kill();
+    service.start();
+    service.good(&["confirm"]);
+    assert_eq!((service.now(), service.state(4), service.pid("router")), ((4, 4), "confirmed".into(), pid));
+    service.good(&["rollback", "1"]);
+    // What is not confirmed does not start after a reboot.
+    service.good(&["apply", "--force", "--confirm-within", "10m"]);
     service.stop();
     service.start();
     assert_eq!(
         (service.now(), service.has_extra("router"), service.state(3)),
-        ((1, 1), false, "returned".into())
+        ((5, 5), false, "returned".into())
     );
     // The confirmed commit boots, even if the files are wrong; and a service that is killed takes over its own.
-    service.good(&["apply"]);
+    service.good(&["apply", "--force"]);
     service.write("router.click", "nonsense");
     service.stop();
     service.start();
-    assert!(service.has_extra("router") && service.now() == (4, 4));
+    assert!(service.has_extra("router") && service.now() == (7, 7));
     let pid = service.pid("router");
     service.kill();
     service.start();
-    assert_eq!((service.now(), service.pid("router")), ((4, 4), pid));
+    assert_eq!((service.now(), service.pid("router")), ((7, 7), pid));
+}
+
+/// A commit that was saved and has to be confirmed, when the service has ended before it was asked for it.
+#[test]
+fn a_commit_to_be_confirmed_stays_one_without_its_service() {
+    let mut service = router(&[]);
+    service.write("router.click", &format!("{ROUTER}{EXTRA}"));
+    service.good(&["apply", "--confirm-within", "10m"]);
+    service.good(&["rollback"]);
+    // As the command left it: saved, and not asked for.
+    let path = service.path("state/commits/2/commit.json");
+    let mut commit: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(commit["confirm_within_ms"], 600_000);
+    commit["state"] = serde_json::json!({ "is": "pending" });
+    std::fs::write(&path, commit.to_string()).unwrap();
+    // Whoever asks for it without the time to confirm gets it with that.
+    let said = ask(&service, r#"{"ask":"apply","commit":2,"confirm_within_ms":null,"force":false}"#);
+    assert!(said["text"].as_str().unwrap().contains("comes back in 600 s"), "{said}");
+    assert_eq!(service.now(), (2, 1));
+    service.good(&["rollback"]);
+    service.stop();
+}
+
+/// Asks the service by its protocol.
+fn ask(service: &Service, line: &str) -> Value {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    let mut stream = std::os::unix::net::UnixStream::connect(service.path("run/config.sock")).unwrap();
+    stream.write_all(format!("{line}\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    serde_json::from_str(&answer).unwrap()
+}
+
+#[test]
+fn clients_that_do_not_ask_hold_nobody_up() {
+    use std::io::Write as _;
+    let service = router(&[]);
+    let connect = || std::os::unix::net::UnixStream::connect(service.path("run/config.sock")).unwrap();
+    let slow: Vec<_> = (0..12).map(|_| connect()).collect();
+    for mut stream in &slow {
+        stream.write_all(b"{\"ask\":").unwrap();
+    }
+    // Half of the time of one of them would be too long for this.
+    let begun = std::time::Instant::now();
+    let answered = (0..10).map(|_| ask(&service, r#"{"ask":"status"}"#)["running"].clone());
+    assert!(answered.into_iter().all(|running| running == 1));
+    service.write("router.click", &format!("{ROUTER}{EXTRA}"));
+    service.good(&["apply"]);
+    println!("with 12 slow clients: {:?}", begun.elapsed());
+    drop(slow);
+}
+
+/// A member of the control group looks, and takes back, but does not apply.
+#[test]
+fn a_member_of_the_control_group_applies_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: other users can be had by root alone");
+        return;
+    }
+    let mut service = Service::new(&[("router.click", ROUTER), ("rules/fw", RULES)]);
+    let mut command = service.command(&["service", &service.name]);
+    command.args(["--control-group", "nogroup"]);
+    service.start_by(command);
+    service.write("router.click", &format!("{ROUTER}{EXTRA}"));
+    service.good(&["apply", "--confirm-within", "10m"]);
+    std::fs::set_permissions(service.top.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let member = |request: &str| {
+        let program = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
+                       s.sendall(sys.argv[2].encode()+b'\\n'); print(s.makefile().readline())";
+        let output = Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "python3", "-c", program])
+            .arg(service.path("run/config.sock"))
+            .arg(request)
+            .output()
+            .unwrap();
+        text_of(&output)
+    };
+    assert!(member(r#"{"ask":"status"}"#).contains("\"running\":2"));
+    assert!(member(r#"{"ask":"rollback"}"#).contains("commit 1 is in service again"));
+    let path = service.path("state/commits/2/commit.json");
+    let mut commit: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    commit["state"] = serde_json::json!({ "is": "pending" });
+    std::fs::write(&path, commit.to_string()).unwrap();
+    let said = member(r#"{"ask":"apply","commit":2,"confirm_within_ms":null,"force":true}"#);
+    assert!(said.contains("only the user of the service and root may apply a commit"), "{said}");
+    assert_eq!((service.now(), service.state(2)), ((1, 1), "pending".into()));
+    // As many as they may be, they leave room for the service's own user.
+    assert!(!service.has_extra("router"));
+}
+
+#[test]
+fn a_service_that_waits_for_a_plane_ends_at_once() {
+    let mut service = Service::new(&[
+        ("deployment.toml", PLANES),
+        ("router.click", ROUTER),
+        ("rules/fw", RULES),
+        ("daemon.conf", "1001\n"),
+    ]);
+    service.start();
+    let daemon = service.pid("daemon");
+    // It gets never ready, and is waited for longer than this test.
+    let never = format!("{PLANES}ready = \"notified\"\nstart_timeout = \"1h\"\n");
+    service.write("deployment.toml", &never);
+    service.write("daemon.conf", "1002\n");
+    let mut client = service.command(&["config", "apply", "--name", &service.name]).spawn().unwrap();
+    wait_for("the restart", PATIENCE, || service.pid("daemon") != daemon).unwrap();
+    assert_eq!(ask(&service, r#"{"ask":"status"}"#)["busy"], true);
+    let mut process = service.process.take().unwrap();
+    signal("-TERM", process.id());
+    wait_for("the service's end", PATIENCE, || process.ended().is_some()).unwrap();
+    assert!(!service.runs("user") && !service.runs("daemon"));
+    assert!(!client.wait().unwrap().success());
+    // The next start is one of the confirmed commit.
+    service.start();
+    assert_eq!((service.now(), service.state(2)), ((1, 1), "failed".into()));
+    assert_eq!(command_line(service.pid("daemon")), "sleep 1001 ");
 }
 
 #[test]
@@ -625,6 +769,7 @@ fn no_packet_is_lost_by_transactions_or_a_killed_service() {
     service.write("router.click", &format!("{CABLE}{EXTRA}"));
     service.good(&["apply", "--confirm-within", "10m"]);
     service.kill();
+    expire(&service);
     service.start_in(&rig.dut);
     assert_eq!((service.now(), service.has_extra("router")), ((1, 1), false));
     service.good(&["apply"]);

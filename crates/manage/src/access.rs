@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use sha2::{Digest as _, Sha256};
 
+use crate::limits::Way;
 use crate::problem::{Kind, Problem};
 
 /// What a client may do. Each role may do what the one before may.
@@ -169,8 +170,7 @@ impl Access {
             let fix = "send 'Authorization: Bearer TOKEN', or use a client certificate";
             return Err(Problem::new(Kind::Unauthenticated, "over TCP each request needs a token").fix(fix));
         };
-        let is_owner = uid == self.own_uid || uid == 0;
-        let role = if is_owner { Role::Admin } else { self.group_role };
+        let role = if self.is_owner(uid) { Role::Admin } else { self.group_role };
         Ok(Identity { name: format!("uid {uid}"), role })
     }
 
@@ -200,6 +200,19 @@ impl Access {
             )
             .fix("add a line with it to the file of --tokens, or give --client-role")
         })
+    }
+
+    /// How a client comes.
+    pub fn way(&self, peer: &Peer) -> Way {
+        match peer.uid {
+            Some(uid) if self.is_owner(uid) => Way::Owner,
+            Some(_) => Way::Local,
+            None => Way::Network,
+        }
+    }
+
+    fn is_owner(&self, uid: u32) -> bool {
+        uid == self.own_uid || uid == 0
     }
 
     /// Looks through all entries, whichever one it is.

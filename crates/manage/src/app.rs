@@ -21,7 +21,7 @@ use crate::answer::Answer;
 use crate::audit::Entry;
 use crate::browser::{self, Headers};
 use crate::call::Call;
-use crate::limits::FAILED;
+use crate::limits::{FAILED, Way};
 use crate::page;
 use crate::problem::{Kind, Problem};
 use crate::resources;
@@ -171,7 +171,7 @@ impl App {
             Ok(who) => {
                 let name = who.name.clone();
                 request.extensions_mut().insert(who);
-                request.extensions_mut().insert(ClientKey(peer.key()));
+                request.extensions_mut().insert(ClientKey(self.shared.access.way(peer), peer.key()));
                 let done = tokio::time::timeout(ALTOGETHER, self.router.clone().call(request)).await;
                 let late = || {
                     let problem = Problem::new(Kind::TimedOut, "the request took longer than a minute");
@@ -207,7 +207,7 @@ fn harden(headers: &mut HeaderMap) {
 
 /// Whose request it is, for limits.
 #[derive(Clone)]
-struct ClientKey(String);
+struct ClientKey(Way, String);
 
 async fn absent(uri: Uri) -> Response {
     let detail = format!("there is nothing at '{}'", shown(uri.path()));
@@ -289,7 +289,7 @@ async fn carried_out(
     match route.run {
         Run::Live => crate::live::begin(&call).await,
         Run::Blocking(run) => {
-            let answer = in_turn(&shared, &key.0, move || run(&call)).await?;
+            let answer = in_turn(&shared, &key, move || run(&call)).await?;
             response(route, answer).await
         }
     }
@@ -298,14 +298,15 @@ async fn carried_out(
 /// Runs a function on a thread of its own, when it is its turn.
 async fn in_turn<T: Send + 'static>(
     shared: &Arc<Shared>,
-    key: &str,
+    key: &ClientKey,
     run: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let busy = || {
         Problem::new(Kind::Unavailable, "other requests are being carried out").fix("try again in a moment")
     };
-    let place = Place::take(shared, key).ok_or_else(busy)?;
-    let turn = tokio::time::timeout(TURN, shared.turns.clone().acquire_owned()).await;
+    let place = Place::take(shared, &key.1).ok_or_else(busy)?;
+    let turns = shared.turns[key.0 as usize].clone();
+    let turn = tokio::time::timeout(TURN, turns.acquire_owned()).await;
     let turn = turn.ok().and_then(Result::ok).ok_or_else(busy)?;
     let done = tokio::task::spawn_blocking(move || {
         let done = run();

@@ -14,8 +14,13 @@ use element::{Access, HandlerError};
 use stats::{Directory, Metric, MetricKind, Object, Reading, Series, Snapshot};
 
 use crate::problem::Problem;
-use crate::routers::{Found, Published, Routers};
+use crate::routers::{Found, Published, Routers, Saved};
 use crate::words::absent;
+
+const COMMIT: &str = r#"{"number":2,"state":"confirmed","why":null,"comment":"c","author":{"uid":0,"user":"root","sudo_user":null},
+    "time":"2026-01-01T00:00:00Z","parent":1,"confirm_within_s":null,
+    "files":[{"path":"router.click","bytes":3,"mode":"0644","secret":false,"sha256":"00"}]}"#;
+const HISTORY: &str = r#"{"service":"edge","in_service":2,"confirmed":1,"waiting":{"commit":2,"parent":1,"left_s":9.5},"commits":[]}"#;
 
 /// Routers named `r1` (alive) and `r2` (which publishes nothing).
 #[derive(Default)]
@@ -49,7 +54,7 @@ fn answer(name: &str, parameter: &str) -> Option<String> {
         ("nat.sessions", "0") => format!("-\n{session}"),
         ("nat.statements", _) => String::new(),
         ("nat.subscribers", _) => String::new(),
-        ("routes", _) => r#"[{"prefix":"10.0.0.0/8","feed":"kernel"},{"prefix":"192.0.2.0/24","feed":"fpm"},{"prefix":"2001:db8::/32","feed":"fpm"}]"#.into(),
+        ("page", which) => routes(which),
         ("lookup", "192.0.2.1") => r#"{"prefix":"192.0.2.0/24","feed":"fpm"}"#.into(),
         ("lookup", _) => "null".into(),
         ("status", _) => r#"{"routes":3}"#.into(),
@@ -57,11 +62,31 @@ fn answer(name: &str, parameter: &str) -> Option<String> {
     })
 }
 
+/// A part of the routes: how many, from which number on, and which.
+fn routes(which: &str) -> String {
+    let all = [("10.0.0.0/8", "kernel"), ("192.0.2.0/24", "fpm"), ("2001:db8::/32", "fpm")];
+    let words: Vec<&str> = which.split(' ').collect();
+    let number = |at: usize| words.get(at).and_then(|word| word.parse().ok());
+    let (most, from): (usize, usize) = (number(0).unwrap_or(0), number(1).unwrap_or(0));
+    let outer = which.split("within=").nth(1).map(|text| text.split('.').next().unwrap_or_default());
+    let is_fit = |prefix: &str, feed: &str| {
+        outer.is_none_or(|outer| prefix.starts_with(outer))
+            && (!which.contains("feed=") || which.contains(&format!("feed={feed}")))
+    };
+    let rows = all.into_iter().skip(from).take(most).filter(|(prefix, feed)| is_fit(prefix, feed));
+    let rows = rows.map(|(prefix, feed)| format!("\n{{\"prefix\":\"{prefix}\",\"feed\":\"{feed}\"}}"));
+    let next = if from + most < all.len() { (from + most).to_string() } else { "-".to_owned() };
+    next + &rows.collect::<String>()
+}
+
 struct Table(Arc<Mutex<Vec<(String, String)>>>);
 
 impl Handlers for Table {
     fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
-        if matches!(name, "c.reset" | "fw.end" | "stop" | "apply_confirm" | "apply_rollback") {
+        if matches!(
+            name,
+            "c.reset" | "fw.end" | "fw.load" | "fw.set_load" | "stop" | "apply_confirm" | "apply_rollback"
+        ) {
             return Ok(Access::Write);
         }
         answer(name, "0").map(|_| Access::Read).ok_or_else(|| HandlerError::unknown(name))
@@ -173,7 +198,11 @@ impl Routers for Fake {
         Ok(self.connect())
     }
 
-    /// A shell that prints its words.
+    fn services(&self) -> Vec<Saved> {
+        vec![Saved { name: "edge".into(), directories: Some(["/e", "/s", "/r"].map(Into::into)) }]
+    }
+
+    /// A shell that prints its words; questions of `config` get the JSON that they want.
     fn command(
         &self,
         router: Option<&str>,
@@ -184,6 +213,20 @@ impl Routers for Fake {
             self.client(name)?;
         }
         let mut command = Command::new("sh");
+        let asks =
+            |subcommand: &str| options.first().is_some_and(|w| w == "config") && options[1] == subcommand;
+        let canned = match options.iter().any(|word| word == "--json") {
+            true if asks("history") => HISTORY,
+            true if asks("show") => COMMIT,
+            true if asks("diff") => r#"{"from":1,"to":null,"diff":"+x\n"}"#,
+            true if asks("check") => "[]",
+            true if options.iter().any(|word| word == "--dry-run") => r#"{"actions":[]}"#,
+            _ => "",
+        };
+        if !canned.is_empty() {
+            command.args(["-c", "printf '%s\n' \"$1\"", "sh", canned]);
+            return Ok(command);
+        }
         command
             .args(["-c", "for word; do printf '%s\\n' \"$word\"; done", "sh"])
             .args(options)

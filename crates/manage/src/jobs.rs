@@ -328,6 +328,7 @@ fn extension(media_type: &str) -> &'static str {
         "text/html" => "html",
         "text/csv" => "csv",
         "application/x-protobuf" => "pftrace",
+        "text/plain" => "txt",
         _ => "bin",
     }
 }

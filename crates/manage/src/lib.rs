@@ -35,6 +35,7 @@ pub mod remote;
 mod resources;
 pub mod route;
 pub mod routers;
+mod rows;
 pub mod running;
 pub mod sampler;
 mod schema;
@@ -47,3 +48,5 @@ mod words;
 
 pub use answer::Answer;
 pub use call::Call;
+pub use resources::config::ACTS_FOR;
+pub use resources::handlers::FILES;

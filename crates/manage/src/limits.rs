@@ -67,38 +67,58 @@ impl Rates {
     }
 }
 
-/// Connections at the same time.
-pub const CONNECTIONS: usize = 128;
+/// How a client comes. Those of one way take nothing from those of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The service's own user or root, at the Unix socket.
+    Owner,
+    /// Another user at the Unix socket.
+    Local,
+    /// By TCP.
+    Network,
+}
+
+impl Way {
+    /// All ways.
+    pub const ALL: [Way; 3] = [Way::Owner, Way::Local, Way::Network];
+}
+
+/// Connections of one way at the same time.
+pub const CONNECTIONS: [usize; 3] = [32, 64, 128];
 /// Of these, of one client.
 pub const CONNECTIONS_EACH: usize = 32;
+/// Requests of one way that are carried out at the same time.
+pub const AT_ONCE: [usize; 3] = [6, 8, 12];
 
-/// Connections by client.
+/// Connections by way and client.
 #[derive(Debug, Default)]
-pub struct Connections(HashMap<String, usize>);
+pub struct Connections([HashMap<String, usize>; 3]);
 
 impl Connections {
     /// Admits another connection of a client, if it has room.
-    pub fn admit(&mut self, client: &str) -> bool {
-        let all: usize = self.0.values().sum();
-        let own = self.0.get(client).copied().unwrap_or(0);
-        if all >= CONNECTIONS || own >= CONNECTIONS_EACH {
+    pub fn admit(&mut self, way: Way, client: &str) -> bool {
+        let there = &mut self.0[way as usize];
+        let all: usize = there.values().sum();
+        let own = there.get(client).copied().unwrap_or(0);
+        if all >= CONNECTIONS[way as usize] || own >= CONNECTIONS_EACH {
             return false;
         }
-        self.0.insert(client.to_owned(), own + 1);
+        there.insert(client.to_owned(), own + 1);
         true
     }
 
     /// Whether there are any.
     pub fn any(&self) -> bool {
-        !self.0.is_empty()
+        self.0.iter().any(|there| !there.is_empty())
     }
 
     /// One has ended.
-    pub fn end(&mut self, client: &str) {
-        if let Some(own) = self.0.get_mut(client) {
+    pub fn end(&mut self, way: Way, client: &str) {
+        let there = &mut self.0[way as usize];
+        if let Some(own) = there.get_mut(client) {
             *own -= 1;
             if *own == 0 {
-                self.0.remove(client);
+                there.remove(client);
             }
         }
     }
@@ -131,6 +151,21 @@ mod tests {
         assert!(tries <= 10, "{tries}");
     }
 
+    #[test]
+    fn one_way_takes_nothing_from_another() {
+        let mut connections = Connections::default();
+        let all = |connections: &mut Connections, way, clients: u32| {
+            let one = |n: u32| n.to_string();
+            (0..clients * 99).filter(|n| connections.admit(way, &one(n % clients))).count()
+        };
+        assert_eq!(all(&mut connections, Way::Network, 99), 128);
+        assert_eq!(all(&mut connections, Way::Local, 99), 64);
+        assert_eq!(all(&mut connections, Way::Owner, 2), 32);
+        assert_eq!(all(&mut connections, Way::Network, 1), 0);
+        connections.end(Way::Network, "3");
+        assert!(connections.admit(Way::Network, "3"));
+    }
+
     proptest! {
         #[test]
         fn tables_stay_small(clients in prop::collection::vec((0u32..5000, 0u64..10), 0..3000)) {
@@ -139,15 +174,17 @@ mod tests {
             for (client, ms) in clients {
                 now += Duration::from_millis(ms);
                 let _ = rates.take(&client.to_string(), 1.0, now);
-                connections.admit(&(client % 7).to_string());
+                connections.admit(Way::ALL[client as usize % 3], &(client % 7).to_string());
                 prop_assert!(rates.0.len() <= CLIENTS);
-                prop_assert!(connections.0.values().all(|own| *own <= CONNECTIONS_EACH));
-                prop_assert!(connections.0.values().sum::<usize>() <= CONNECTIONS);
+                for (there, most) in connections.0.iter().zip(CONNECTIONS) {
+                    prop_assert!(there.values().all(|own| *own <= CONNECTIONS_EACH));
+                    prop_assert!(there.values().sum::<usize>() <= most);
+                }
             }
-            for client in 0..7 {
-                (0..CONNECTIONS).for_each(|_| connections.end(&client.to_string()));
+            for (way, client) in Way::ALL.into_iter().flat_map(|way| (0..7).map(move |client| (way, client))) {
+                (0..CONNECTIONS_EACH).for_each(|_| connections.end(way, &client.to_string()));
             }
-            prop_assert!(connections.0.is_empty());
+            prop_assert!(!connections.any());
         }
     }
 }

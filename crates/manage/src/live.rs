@@ -82,27 +82,68 @@ async fn sample(shared: Arc<Shared>, router: String, sender: Sender<Arc<str>>) {
     }
 }
 
+/// Passes events on to a client as it takes them. Of those that were too many, it gets the number.
+async fn pass_on(mut receiver: Receiver<Arc<str>>, mut sender: stream::Sending) {
+    loop {
+        let text: Arc<str> = match receiver.recv().await {
+            Ok(text) => text,
+            Err(RecvError::Lagged(lost)) => format!("event: lost\ndata: {lost}\n\n").into(),
+            Err(RecvError::Closed) => return,
+        };
+        if sender.send_data(Bytes::copy_from_slice(text.as_bytes())).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// Answers with the stream of a router.
 pub(crate) async fn begin(call: &Call) -> Result<Response, Problem> {
     let router = call.part("router").to_owned();
     if !call.shared.routers.list().iter().any(|found| found.name == router) {
         return Err(crate::words::absent("router", &router, "see /api/v1/routers"));
     }
-    let mut receiver = call.shared.live.join(&call.shared, &router)?;
-    let (mut sender, body) = stream::channel();
-    tokio::spawn(async move {
-        loop {
-            let text: Arc<str> = match receiver.recv().await {
-                Ok(text) => text,
-                Err(RecvError::Lagged(lost)) => format!("event: lost\ndata: {lost}\n\n").into(),
-                Err(RecvError::Closed) => return,
-            };
-            if sender.send_data(Bytes::copy_from_slice(text.as_bytes())).await.is_err() {
-                return;
-            }
-        }
-    });
+    let receiver = call.shared.live.join(&call.shared, &router)?;
+    let (sender, body) = stream::channel();
+    tokio::spawn(pass_on(receiver, sender));
     let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    /// A client that takes nothing for a while: few events wait for it, and it gets the number of the others. Others get all of theirs.
+    #[test]
+    fn a_slow_reader_loses_events_and_holds_nobody_up() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (events, receiver) = channel::<Arc<str>>(WAITING);
+            let mut quick = events.subscribe();
+            let (sender, mut body) = stream::channel();
+            let passing = tokio::spawn(pass_on(receiver, sender));
+            for n in 0..20 {
+                events.send(format!("event: rates\ndata: {n}\n\n").into()).unwrap();
+                assert!(quick.recv().await.unwrap().contains(&n.to_string()));
+                tokio::task::yield_now().await;
+            }
+            drop(events);
+            let (mut got, mut lost) = (Vec::new(), 0);
+            while let Some(frame) = body.frame().await {
+                let text = String::from_utf8(frame.unwrap().into_data().unwrap().to_vec()).unwrap();
+                let data = text.trim_end().rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+                match text.starts_with("event: lost") {
+                    true => lost += data,
+                    false => got.push(data),
+                }
+            }
+            assert!(got.len() <= WAITING + 3 && lost > 0, "{got:?}, {lost} lost");
+            assert_eq!(got.len() as u64 + lost, 20, "each is there or counted: {got:?}");
+            assert!(got.is_sorted() && got.last() == Some(&19), "the newest ones are there: {got:?}");
+            passing.await.unwrap();
+        });
+    }
 }

@@ -397,6 +397,9 @@ mod tests {
             fn control_plane(&self) -> Result<client::Client, crate::problem::Problem> {
                 Fake::default().control_plane()
             }
+            fn services(&self) -> Vec<crate::routers::Saved> {
+                Vec::new()
+            }
             fn command(
                 &self,
                 _: Option<&str>,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A client of the API, for commands with `--remote`: one request, one answer.
+//! A client of the API, for commands with `--remote`: one request, one answer, over a connection that is kept.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -18,6 +18,11 @@ use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, RootCertStore, 
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The largest answer.
 const LARGEST: u64 = 256 << 20;
+/// Bytes that are read at once.
+const AT_ONCE: usize = 64 << 10;
+/// How often a request is repeated that came too soon after others, and the pause before that.
+const REPEATS: usize = 60;
+const PAUSE: Duration = Duration::from_secs(1);
 /// Authorities of the system.
 const SYSTEM: &str = "/etc/ssl/certs/ca-certificates.crt";
 
@@ -55,9 +60,9 @@ pub enum Error {
         /// Why not.
         why: std::io::Error,
     },
-    /// TLS cannot be used.
-    #[error("TLS: {0}; name the authority of the service by --ca FILE")]
-    Tls(String),
+    /// TLS cannot be used: why, and what to do.
+    #[error("TLS: {0}; {1}")]
+    Tls(String, &'static str),
     /// A token would pass a network as it is.
     #[error(
         "http is for this machine only, because a token would pass the network unencrypted; use https://{0}"
@@ -123,15 +128,22 @@ pub struct Service {
     remote: Remote,
     token: Option<String>,
     authority: Option<PathBuf>,
+    /// One that the last request has left open.
+    held: Mutex<Option<Connection>>,
 }
 
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
+trait Stream: Read + Write + Send {}
+impl<T: Read + Write + Send> Stream for T {}
+
+struct Connection {
+    host: String,
+    stream: Box<dyn Stream>,
+}
 
 impl Service {
     /// The service at a place. The token is shown with each request; `authority` has signed the service's certificate.
     pub fn new(remote: Remote, token: Option<String>, authority: Option<PathBuf>) -> Service {
-        Service { remote, token, authority }
+        Service { remote, token, authority, held: Mutex::default() }
     }
 
     /// The path of the router that is meant.
@@ -153,17 +165,71 @@ impl Service {
         }
     }
 
+    /// The last part of the URL.
+    pub fn named(&self) -> Option<&str> {
+        self.remote.router.as_deref()
+    }
+
     /// Asks, and returns the answer's JSON.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn ask(&self, verb: &str, path: &str, body: Option<&Value>) -> Result<Value, Error> {
-        let (host, mut stream) = self.connect()?;
-        let place = host.clone();
-        let failed = |why: std::io::Error| Error::Unreachable { place: place.clone(), why };
-        let mut request = format!(
-            "{verb} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAccept: application/json\r\n"
-        );
+        let bytes = self.exchange(verb, path, body)?;
+        serde_json::from_slice(&bytes).map_err(|why| Error::Odd(why.to_string()))
+    }
+
+    /// Asks for something that is no JSON, such as the result of a job.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn fetch(&self, path: &str) -> Result<Vec<u8>, Error> {
+        self.exchange("GET", path, None)
+    }
+
+    /// Asks again if too many requests came before this one, which has not been looked at then.
+    fn exchange(&self, verb: &str, path: &str, body: Option<&Value>) -> Result<Vec<u8>, Error> {
+        for _ in 0..REPEATS {
+            match self.once(verb, path, body) {
+                Err(Error::Refused(429, _)) => std::thread::sleep(PAUSE),
+                done => return done,
+            }
+        }
+        self.once(verb, path, body)
+    }
+
+    fn once(&self, verb: &str, path: &str, body: Option<&Value>) -> Result<Vec<u8>, Error> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // What changes something is asked once: a kept connection may end while it is on its way.
+        if let Some(mut connection) = held.filter(|_| verb == "GET")
+            && let Ok(bytes) = self.over(&mut connection, verb, path, body)
+        {
+            return self.keep(connection, &bytes);
+        }
+        let mut connection = self.connect()?;
+        let done = self.over(&mut connection, verb, path, body);
+        let bytes = done.map_err(|why| broken(&connection.host, why))?;
+        self.keep(connection, &bytes)
+    }
+
+    /// Keeps a connection on which another request may follow.
+    fn keep(&self, connection: Connection, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        let (body, stays) = understood(bytes)?;
+        if stays {
+            *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        }
+        Ok(body)
+    }
+
+    /// One request and its answer on a connection.
+    fn over(
+        &self,
+        connection: &mut Connection,
+        verb: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> std::io::Result<Vec<u8>> {
+        let mut request = format!("{verb} {path} HTTP/1.1\r\nHost: {}\r\nAccept: */*\r\n", connection.host);
         if let Some(token) = &self.token {
             request += &format!("Authorization: Bearer {token}\r\n");
         }
@@ -173,19 +239,12 @@ impl Service {
         }
         request += "\r\n";
         request += &body;
-        stream.write_all(request.as_bytes()).map_err(failed)?;
-        stream.flush().map_err(failed)?;
-        let mut bytes = Vec::new();
-        match stream.take(LARGEST).read_to_end(&mut bytes) {
-            // A service that closes TLS without saying so has still sent all that the header announces.
-            Ok(_) => {}
-            Err(why) if why.kind() == std::io::ErrorKind::UnexpectedEof => {}
-            Err(why) => return Err(failed(why)),
-        }
-        understood(&bytes)
+        connection.stream.write_all(request.as_bytes())?;
+        connection.stream.flush()?;
+        whole(&mut connection.stream)
     }
 
-    fn connect(&self) -> Result<(String, Box<dyn Stream>), Error> {
+    fn connect(&self) -> Result<Connection, Error> {
         let unreachable = |place: &str| {
             let place = place.to_owned();
             move |why| Error::Unreachable { place, why }
@@ -195,19 +254,20 @@ impl Service {
                 let failed = || unreachable(&path.display().to_string());
                 let stream = UnixStream::connect(path).map_err(failed())?;
                 stream.set_read_timeout(Some(PATIENCE)).map_err(failed())?;
-                Ok(("localhost".into(), Box::new(stream)))
+                Ok(Connection { host: "localhost".into(), stream: Box::new(stream) })
             }
             Place::Tcp { authority, tls } => {
                 let stream = TcpStream::connect(authority).map_err(unreachable(authority))?;
                 stream.set_read_timeout(Some(PATIENCE)).map_err(unreachable(authority))?;
+                let host = authority.clone();
                 if *tls {
-                    return Ok((authority.clone(), Box::new(self.encrypted(authority, stream)?)));
+                    return Ok(Connection { host, stream: Box::new(self.encrypted(authority, stream)?) });
                 }
                 let is_local = stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
                 if is_local {
-                    Ok((authority.clone(), Box::new(stream)))
+                    Ok(Connection { host, stream: Box::new(stream) })
                 } else {
-                    Err(Error::Plain(authority.clone()))
+                    Err(Error::Plain(host))
                 }
             }
         }
@@ -218,7 +278,7 @@ impl Service {
         authority: &str,
         stream: TcpStream,
     ) -> Result<StreamOwned<ClientConnection, TcpStream>, Error> {
-        let bad = |why: String| Error::Tls(why);
+        let bad = |why: String| Error::Tls(why, "name the authority of the service by --ca FILE");
         let path = self.authority.as_deref().unwrap_or(Path::new(SYSTEM));
         let named = |why: &dyn std::fmt::Display| bad(format!("{}: {why}", path.display()));
         let mut roots = RootCertStore::empty();
@@ -238,23 +298,83 @@ impl Service {
     }
 }
 
-/// The JSON of an answer, or what its problem says.
-fn understood(bytes: &[u8]) -> Result<Value, Error> {
+/// What broke a conversation off.
+fn broken(place: &str, why: std::io::Error) -> Error {
+    use rustls::{AlertDescription, CertificateError, Error as Tls};
+    let found = why.get_ref().and_then(|inner| inner.downcast_ref::<Tls>());
+    let fix = match found {
+        None => return Error::Unreachable { place: place.to_owned(), why },
+        Some(Tls::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => "name the service by a name that its certificate has",
+        Some(Tls::InvalidCertificate(
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. },
+        )) => "compare the clocks of both machines, or renew the certificate",
+        Some(Tls::InvalidMessage(_)) => "see whether the service was started with --tls",
+        Some(Tls::AlertReceived(AlertDescription::CertificateRequired)) => {
+            "the service wants a certificate, which --remote has not; give the service --tokens FILE"
+        }
+        Some(_) => "name the authority of the service by --ca FILE",
+    };
+    Error::Tls(format!("{place}: {why}"), fix)
+}
+
+/// The status of an answer, where its body begins and ends if that is known, and whether the connection stays.
+fn header(bytes: &[u8]) -> Result<Option<(u16, usize, Option<usize>, bool)>, Error> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut response = httparse::Response::new(&mut headers);
-    let odd = |why: &str| Error::Odd(why.to_owned());
-    let parsed = response.parse(bytes).map_err(|why| odd(&why.to_string()))?;
-    let httparse::Status::Complete(at) = parsed else { return Err(odd("it was cut short")) };
-    let status = response.code.unwrap_or(0);
-    let length = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-length"));
-    let length = length.and_then(|header| std::str::from_utf8(header.value).ok()?.parse::<usize>().ok());
-    let end =
-        length.and_then(|length| at.checked_add(length)).ok_or_else(|| odd("its length is not known"))?;
-    let body = bytes.get(at..end).ok_or_else(|| odd("it was cut short"))?;
-    let value: Value = serde_json::from_slice(body).map_err(|why| odd(&why.to_string()))?;
-    if (200..300).contains(&status) {
-        return Ok(value);
+    let parsed = response.parse(bytes).map_err(|why| Error::Odd(why.to_string()))?;
+    let httparse::Status::Complete(at) = parsed else { return Ok(None) };
+    let text = |name: &str| {
+        let found = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+        found.and_then(|header| std::str::from_utf8(header.value).ok())
+    };
+    let length = text("content-length").and_then(|text| text.parse::<usize>().ok());
+    let stays = !text("connection").is_some_and(|text| text.eq_ignore_ascii_case("close"));
+    Ok(Some((response.code.unwrap_or(0), at, length.and_then(|length| at.checked_add(length)), stays)))
+}
+
+/// The bytes of an answer: as many as its header announces, or all until the connection ends.
+fn whole(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
+    let (mut bytes, mut part, mut end) = (Vec::new(), vec![0; AT_ONCE], None);
+    while end.is_none_or(|end| bytes.len() < end) && bytes.len() as u64 <= LARGEST {
+        let n = match stream.read(&mut part) {
+            // A service that closes TLS without saying so has still sent all that the header announces.
+            Err(why) if why.kind() == ErrorKind::UnexpectedEof => 0,
+            Err(why) if why.kind() == ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        if n == 0 && bytes.is_empty() {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        if n == 0 {
+            break;
+        }
+        bytes.extend_from_slice(&part[..n]);
+        if end.is_none() {
+            match header(&bytes) {
+                Ok(found) => end = found.and_then(|(_, _, end, _)| end),
+                // It is no answer, and more of it is none either.
+                Err(_) => break,
+            }
+        }
     }
+    Ok(bytes)
+}
+
+/// The body of an answer, and whether the connection stays; or what its problem says.
+fn understood(bytes: &[u8]) -> Result<(Vec<u8>, bool), Error> {
+    let odd = |why: &str| Error::Odd(why.to_owned());
+    let (status, at, end, stays) = header(bytes)?.ok_or_else(|| odd("it was cut short"))?;
+    let end = end.ok_or_else(|| odd("its length is not known"))?;
+    let body = bytes.get(at..end).ok_or_else(|| odd("it was cut short, or is too large"))?;
+    if (200..300).contains(&status) {
+        return Ok((body.to_vec(), stays && bytes.len() == end));
+    }
+    let value: Value = serde_json::from_slice(body).map_err(|why| odd(&why.to_string()))?;
     let detail = value["detail"].as_str().unwrap_or("the service refused");
     let words = match value["fix"].as_str() {
         Some(fix) => format!("{detail}; {fix}"),
@@ -300,7 +420,14 @@ mod tests {
     #[test]
     fn answers_are_understood() {
         let found = |text: &str| understood(text.as_bytes()).map_err(|why| why.to_string());
-        assert_eq!(found("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]more"), Ok(Value::Array(Vec::new())));
+        assert_eq!(found("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"), Ok((b"[]".to_vec(), true)));
+        assert_eq!(found("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]more"), Ok((b"[]".to_vec(), false)));
+        let closed = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n[]";
+        assert_eq!(found(closed), Ok((b"[]".to_vec(), false)));
+        for text in [closed, "SSH-2.0-x\r\n"] {
+            assert_eq!(whole(&mut text.as_bytes()).unwrap(), text.as_bytes());
+        }
+        assert!(whole(&mut &b""[..]).is_err());
         let refused = "HTTP/1.1 404 X\r\ncontent-length: 28\r\n\r\n{\"detail\":\"no\",\"fix\":\"look\"}";
         assert_eq!(found(refused), Err("no; look".into()));
         for odd in

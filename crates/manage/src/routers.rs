@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the API knows of routers: one trait, so that it is tested without any.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use client::Client;
@@ -30,6 +31,15 @@ pub struct Published {
     pub reading: Reading,
 }
 
+/// A service with saved configurations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// Its name.
+    pub name: String,
+    /// Directories of its files, its commits and its socket, if they are not the usual ones.
+    pub directories: Option<[PathBuf; 3]>,
+}
+
 /// Running routers.
 pub trait Routers: Send + Sync {
     /// All of them, by name.
@@ -52,6 +62,9 @@ pub trait Routers: Send + Sync {
     /// # Errors
     /// There is none, or it does not answer.
     fn control_plane(&self) -> Result<Client, Problem>;
+
+    /// Services with saved configurations, by name.
+    fn services(&self) -> Vec<Saved>;
 
     /// A command of `junctor` in a process of its own: a subcommand with its options for the router of this name, if it is for one, and
     /// then words that are no options.

@@ -11,9 +11,11 @@ use client::{Client, Which, lost};
 use stats::{Segment, State};
 
 use crate::problem::{Kind, Problem};
-use crate::routers::{Found, Published, Routers};
+use crate::routers::{Found, Published, Routers, Saved};
 use crate::words::absent;
 
+/// Where services have their working files.
+const ETC: &str = "/etc/junctor";
 /// How long what was found counts.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -21,6 +23,8 @@ const FRESH: Duration = Duration::from_secs(1);
 pub struct Running {
     /// Sockets that the command line names.
     named: Vec<(String, PathBuf)>,
+    /// Services that the command line names.
+    services: Vec<Saved>,
     /// The control plane's socket, if the command line names it.
     control_plane: Option<PathBuf>,
     /// The program that does long work.
@@ -30,9 +34,15 @@ pub struct Running {
 }
 
 impl Running {
-    /// Routers at these sockets, and those that this user's directory has.
-    pub fn new(named: Vec<(String, PathBuf)>, control_plane: Option<PathBuf>, program: PathBuf) -> Running {
-        Running { named, control_plane, program, found: Mutex::default(), segments: Mutex::default() }
+    /// Routers at these sockets, and those that this user's directory has; these services, and those of the machine.
+    pub fn new(
+        named: Vec<(String, PathBuf)>,
+        services: Vec<Saved>,
+        control_plane: Option<PathBuf>,
+        program: PathBuf,
+    ) -> Running {
+        let (found, segments) = (Mutex::default(), Mutex::default());
+        Running { named, services, control_plane, program, found, segments }
     }
 
     fn socket(&self, name: &str) -> Result<PathBuf, Problem> {
@@ -113,6 +123,17 @@ impl Routers for Running {
 
     fn control_plane(&self) -> Result<Client, Problem> {
         Ok(::routes::control_plane(self.control_plane.as_deref(), "junctor manage --control-plane")?)
+    }
+
+    fn services(&self) -> Vec<Saved> {
+        let mut all = self.services.clone();
+        for name in saved::disk::services(Path::new(ETC)) {
+            if !all.iter().any(|known| known.name == name) {
+                all.push(Saved { name, directories: None });
+            }
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
     }
 
     fn command(

@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::access::Peer;
 use crate::app::App;
-use crate::limits::Connections;
+use crate::limits::{Connections, Way};
 use crate::patient::Patient;
 use crate::tls;
 
@@ -156,11 +156,11 @@ pub struct Service {
 }
 
 /// A connection's place among those that may be there.
-struct Admitted(Arc<Mutex<Connections>>, String);
+struct Admitted(Arc<Mutex<Connections>>, Way, String);
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).end(&self.1);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).end(self.1, &self.2);
     }
 }
 
@@ -171,9 +171,9 @@ impl Service {
     }
 
     fn admit(&self, peer: &Peer) -> Option<Admitted> {
-        let key = peer.key();
-        let admitted = self.connections.lock().unwrap_or_else(PoisonError::into_inner).admit(&key);
-        admitted.then(|| Admitted(self.connections.clone(), key))
+        let (way, key) = (self.app.shared().access.way(peer), peer.key());
+        let admitted = self.connections.lock().unwrap_or_else(PoisonError::into_inner).admit(way, &key);
+        admitted.then(|| Admitted(self.connections.clone(), way, key))
     }
 
     /// Accepts connections until the service ends.

@@ -11,6 +11,7 @@ use crate::access::{Access, BadLine};
 use crate::app::App;
 use crate::audit::Audit;
 use crate::route::Role;
+use crate::routers::Saved;
 use crate::running::Running;
 use crate::serve::{self, Place, Service, Socket};
 use crate::shared::{Parts, Shared};
@@ -39,6 +40,8 @@ pub struct Options {
     pub audit: Option<PathBuf>,
     /// Routers by name and control socket.
     pub routers: Vec<(String, PathBuf)>,
+    /// Services with saved configurations in other directories than the usual ones.
+    pub services: Vec<Saved>,
     /// The control plane's socket.
     pub control_plane: Option<PathBuf>,
     /// The program that does long work.
@@ -157,6 +160,7 @@ pub fn run(mut options: Options, ending: Ending, ready: impl FnOnce(&[SocketAddr
     let tls = tls.transpose()?;
     let routers = Running::new(
         std::mem::take(&mut options.routers),
+        std::mem::take(&mut options.services),
         options.control_plane.clone(),
         std::mem::take(&mut options.program),
     );
@@ -168,7 +172,7 @@ pub fn run(mut options: Options, ending: Ending, ready: impl FnOnce(&[SocketAddr
         has_open_metrics: options.has_open_metrics,
     });
     let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(32).build()?;
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(48).build()?;
     let places = std::mem::take(&mut options.listen);
     let done = runtime.block_on(async {
         let service = Service::new(App::new(shared.clone()), tls, ending.clone());

@@ -10,14 +10,11 @@ use tokio::sync::Semaphore;
 use crate::access::Access;
 use crate::audit::Audit;
 use crate::jobs::Jobs;
-use crate::limits::Rates;
+use crate::limits::{AT_ONCE, Rates};
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::routers::Routers;
 use crate::sampler::Samplers;
-
-/// Requests that are carried out at the same time.
-const AT_ONCE: usize = 12;
 
 /// What the service has.
 pub struct Shared {
@@ -38,7 +35,8 @@ pub struct Shared {
     /// Whether `/metrics` needs no token.
     pub(crate) has_open_metrics: bool,
     pub(crate) rates: Mutex<Rates>,
-    pub(crate) turns: Arc<Semaphore>,
+    /// Turns of requests, by the way of their clients.
+    pub(crate) turns: [Arc<Semaphore>; 3],
     pub(crate) at_once: Mutex<HashMap<String, usize>>,
     pub(crate) answered: [AtomicU64; 5],
 }
@@ -71,7 +69,7 @@ impl Shared {
             hosts: parts.hosts,
             has_open_metrics: parts.has_open_metrics,
             rates: Mutex::default(),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            turns: AT_ONCE.map(|turns| Arc::new(Semaphore::new(turns))),
             at_once: Mutex::default(),
             answered: Default::default(),
         })

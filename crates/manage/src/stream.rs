@@ -14,8 +14,11 @@ use crate::problem::{Kind, Problem};
 /// Bytes of a file that are in memory at a time.
 const CHUNK: usize = 64 << 10;
 
+/// The end of a body that it is sent by.
+pub(crate) type Sending = Sender<Bytes, std::io::Error>;
+
 /// A body that is sent piece by piece; who sends waits until the client has taken enough.
-pub(crate) fn channel() -> (Sender<Bytes, std::io::Error>, Body) {
+pub(crate) fn channel() -> (Sending, Body) {
     let (sender, body) = Channel::new(1);
     (sender, Body::new(body))
 }

@@ -211,12 +211,7 @@ impl Doorbell {
     pub(crate) fn ignore(&self, socket: &impl AsRawFd) {
         // SAFETY: no memory is passed.
         unsafe {
-            libc::epoll_ctl(
-                self.0.as_raw_fd(),
-                libc::EPOLL_CTL_DEL,
-                socket.as_raw_fd(),
-                std::ptr::null_mut(),
-            )
+            libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_DEL, socket.as_raw_fd(), std::ptr::null_mut())
         };
     }
 

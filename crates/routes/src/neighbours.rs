@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The neighbours that a running router knows, and those of a kernel.
 
+use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
@@ -12,15 +13,58 @@ use crate::columns;
 /// Classes that keep neighbours. The first ones may use the table of one of the others.
 const CLASSES: [&str; 4] = ["ARPQuerier", "IP6NDSolicitor", "ARPTable", "IP6NDTable"];
 
+/// A place in the list of a router's neighbours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    element: String,
+    /// Neighbours of this element that come before it.
+    before: usize,
+}
+
+impl Place {
+    /// The place that a text stands for.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Place> {
+        let (before, element) = text.split_once(',')?;
+        let element = Some(element).filter(|element| !element.is_empty())?.to_owned();
+        Some(Place { element, before: before.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.before, self.element)
+    }
+}
+
 /// The neighbours that a router's elements keep.
 ///
 /// # Errors
 /// The router does not answer.
 pub fn of_router(client: &mut Client) -> Result<Vec<Value>, Failure> {
-    let list = client.read("list")?;
     let mut rows = Vec::new();
+    page(client, None, usize::MAX, |row| rows.push(row))?;
+    Ok(rows)
+}
+
+/// Passes the neighbours from a place on to `take`, `most` of them; returns the place of the next one, if there is one.
+///
+/// # Errors
+/// The router does not answer.
+pub fn page(
+    client: &mut Client,
+    from: Option<Place>,
+    most: usize,
+    mut take: impl FnMut(Value),
+) -> Result<Option<Place>, Failure> {
+    let list = client.read("list")?;
+    let (mut left, mut from) = (most, from);
     // The first line is their number.
     for element in list.lines().skip(1) {
+        if from.as_ref().is_some_and(|place| place.element != element) {
+            continue;
+        }
+        let before = from.take().map_or(0, |place| place.before);
         let class = client.read(&format!("{element}.class"))?;
         if !CLASSES.contains(&class.trim()) {
             continue;
@@ -30,10 +74,20 @@ pub fn of_router(client: &mut Client) -> Result<Vec<Value>, Failure> {
             lang::config::split_args(&config).iter().any(|argument| argument.text.starts_with("TABLE "));
         if !borrows {
             let states = client.read(&format!("{element}.states"))?;
-            rows.extend(states.lines().filter_map(|line| neighbour(element, line)));
+            let mut found = states.lines().skip(before).filter_map(|line| neighbour(element, line));
+            let taken = found.by_ref().take(left).map(&mut take).count();
+            left -= taken;
+            if left == 0 && found.next().is_some() {
+                return Ok(Some(Place { element: element.to_owned(), before: before + taken }));
+            }
+        }
+        if left == 0 {
+            // Whether another element has any is seen in the next page.
+            let mut others = list.lines().skip(1).skip_while(|other| *other != element).skip(1);
+            return Ok(others.next().map(|next| Place { element: next.to_owned(), before: 0 }));
         }
     }
-    Ok(rows)
+    Ok(None)
 }
 
 /// A line of the handler `states`.
@@ -100,6 +154,12 @@ pub fn table(rows: &[Value]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_read_as_they_were_written() {
+        assert_eq!(Place::parse("7,r/arp0").unwrap().to_string(), "7,r/arp0");
+        assert!(["", "7", "7,", ",a", "x,a"].iter().all(|text| Place::parse(text).is_none()));
+    }
 
     #[test]
     fn lines_of_states_become_rows() {

@@ -91,7 +91,7 @@ pub struct Author {
     pub uid: u32,
     /// The user's name.
     pub user: String,
-    /// Who became that user by `sudo`.
+    /// Who became that user by `sudo`, or asked the management API that runs as that user.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sudo_user: Option<String>,
 }
@@ -138,6 +138,19 @@ impl State {
     }
 }
 
+/// A commit in service that waits to be confirmed, as it is saved for the next service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Its number.
+    pub commit: u64,
+    /// The one that comes back.
+    pub parent: u64,
+    /// When that happens, in milliseconds since the machine was started.
+    pub until_ms: u64,
+    /// Which start of the machine that is.
+    pub boot: String,
+}
+
 /// What is said about files to be saved.
 #[derive(Clone, Debug, Default)]
 pub struct Draft {
@@ -149,6 +162,8 @@ pub struct Draft {
     pub time_s: u64,
     /// The commit that the files were edited from.
     pub parent: Option<u64>,
+    /// The commit before it comes back unless somebody confirms it in so many milliseconds.
+    pub confirm_within_ms: Option<u64>,
 }
 
 /// A saved configuration, without the content of its files.
@@ -165,6 +180,10 @@ pub struct Commit {
     /// The commit that it was made from; the first one has none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parent: Option<u64>,
+    /// The commit before it comes back unless somebody confirms it in so many milliseconds. It is saved with the files, so a
+    /// commit that has to be confirmed stays one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub confirm_within_ms: Option<u64>,
     /// What became of it.
     pub state: State,
     /// Its files, in order.

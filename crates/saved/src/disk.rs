@@ -265,6 +265,22 @@ impl Walk<'_> {
     }
 }
 
+/// The services that have their working files in directories below this one, by name. Other folders there, such as one of
+/// certificates, are none.
+#[must_use]
+pub fn services(above: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(above).into_iter().flatten().flatten();
+    let has_main = |directory: &Path| {
+        ["router.click", "deployment.toml"].iter().any(|main| directory.join(main).is_file())
+    };
+    let mut names: Vec<String> = entries
+        .filter(|entry| has_main(&entry.path()))
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
 /// A lock that the kernel releases when its holder ends, however that happens.
 #[derive(Debug)]
 pub struct Lock(#[allow(dead_code)] std::fs::File);

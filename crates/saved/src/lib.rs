@@ -17,7 +17,7 @@ pub mod protocol;
 mod store;
 
 pub use actions::{Action, Layout, Plane, plan, undo};
-pub use commit::{Author, Commit, Draft, Entry, File, Files, State, is_path};
+pub use commit::{Author, Commit, Draft, Entry, File, Files, State, Trial, is_path};
 pub use diff::{diff, unified};
 pub use machine::{Event, Machine, RETRY, Refusal, Step, Waiting};
 pub use store::{Damage, Error, HISTORY, Store};

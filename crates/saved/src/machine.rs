@@ -13,6 +13,7 @@
 //!     +-----------------------+   time is up, rollback     Quiet
 //! ```
 //! * A commit that is not confirmed never boots: `Keep` comes only after it is in service.
+//! * One that waits is saved (`Wait`), so the next service of a machine whose planes go on waits for the rest of its time.
 //! * A switch that fails has put everything back itself, so the commit before it is in service.
 //! * If the way back fails, it is tried again after [`RETRY`]. Meanwhile another commit may be applied.
 
@@ -62,6 +63,8 @@ pub enum Step {
     },
     /// Save that this commit boots. Its end is a [`Event::Kept`].
     Keep(u64),
+    /// Save that a commit waits to be confirmed.
+    Wait(Waiting),
     /// Save that a commit could not be put into service.
     Failed(u64, String),
     /// Save that the commit before this one is in service again.
@@ -152,6 +155,12 @@ impl Machine {
     #[must_use]
     pub fn new(confirmed: u64) -> Machine {
         Machine { running: confirmed, confirmed, phase: Phase::Quiet }
+    }
+
+    /// Of a service that found a commit in service that waits to be confirmed.
+    #[must_use]
+    pub fn resumed(confirmed: u64, waiting: Waiting) -> Machine {
+        Machine { running: waiting.commit, confirmed, phase: Phase::Waiting(waiting) }
     }
 
     /// The commit in service.
@@ -256,8 +265,9 @@ impl Machine {
             }
             (Phase::Switching { from, to, confirm_within: Some(time) }, Ok(())) => {
                 self.running = to;
-                self.phase = Phase::Waiting(Waiting { commit: to, parent: from, until: now + time });
-                Vec::new()
+                let waiting = Waiting { commit: to, parent: from, until: now.saturating_add(time) };
+                self.phase = Phase::Waiting(waiting);
+                vec![Step::Wait(waiting)]
             }
             (Phase::Returning { commit, parent, why }, Ok(())) => {
                 self.running = parent;
@@ -338,6 +348,10 @@ mod tests {
         machine
     }
 
+    fn wait(seconds: u64) -> Step {
+        Step::Wait(Waiting { commit: 2, parent: 1, until: Duration::from_secs(seconds) })
+    }
+
     const SWITCH: &[Step] = &[Step::Switch { from: 1, to: 2 }];
     const BACK: &[Step] = &[Step::Switch { from: 2, to: 1 }];
 
@@ -370,7 +384,7 @@ mod tests {
         let returned = [Step::Returned(2, "nobody confirmed it in time".into())];
         let machine = check(&[
             (0, apply(2, 1, Some(SECOND * 60)), Ok(SWITCH)),
-            (3, Event::Switched(Ok(())), Ok(&[])),
+            (3, Event::Switched(Ok(())), Ok(&[wait(63)])),
             (4, apply(3, 2, None), Err(Refusal::Waits(2))),
             (62, Event::Tick, Ok(&[])),
             (63, Event::Tick, Ok(BACK)),
@@ -384,12 +398,24 @@ mod tests {
     fn a_confirmed_commit_stays() {
         let machine = check(&[
             (0, apply(2, 1, Some(SECOND * 60)), Ok(SWITCH)),
-            (3, Event::Switched(Ok(())), Ok(&[])),
+            (3, Event::Switched(Ok(())), Ok(&[wait(63)])),
             (60, Event::Confirm, Ok(&[Step::Keep(2)])),
             (60, Event::Kept(Ok(())), Ok(&[])),
             (600, Event::Tick, Ok(&[])),
         ]);
         assert_eq!((machine.running(), machine.confirmed()), (2, 2));
+    }
+
+    #[test]
+    fn a_service_that_begins_anew_waits_for_the_rest_of_the_time() {
+        let waiting = Waiting { commit: 2, parent: 1, until: SECOND * 60 };
+        let mut machine = Machine::resumed(1, waiting);
+        assert_eq!((machine.running(), machine.confirmed(), machine.waiting()), (2, 1, Some(waiting)));
+        assert_eq!(machine.step(SECOND, apply(3, 2, None)), Err(Refusal::Waits(2)));
+        assert_eq!(machine.step(SECOND * 59, Event::Tick), Ok(Vec::new()));
+        assert_eq!(machine.step(SECOND * 60, Event::Tick), Ok(BACK.to_vec()));
+        let mut machine = Machine::resumed(1, waiting);
+        assert_eq!(machine.step(SECOND, Event::Confirm), Ok(vec![Step::Keep(2)]));
     }
 
     #[test]
@@ -408,7 +434,7 @@ mod tests {
     fn the_way_back_is_tried_again() {
         check(&[
             (0, apply(2, 1, Some(SECOND)), Ok(SWITCH)),
-            (0, Event::Switched(Ok(())), Ok(&[])),
+            (0, Event::Switched(Ok(())), Ok(&[wait(1)])),
             (1, Event::Rollback, Ok(BACK)),
             (2, Event::Switched(Err("no".into())), Ok(&[Step::Stuck(2, "no".into())])),
             (11, Event::Tick, Ok(&[])),
@@ -421,9 +447,10 @@ mod tests {
     fn where_the_way_back_is_barred_a_way_forward_is_open() {
         let back = &[Step::Switch { from: 2, to: 1 }][..];
         let on = &[Step::Switch { from: 2, to: 3 }][..];
+        let waits = [wait(1)];
         let stuck: &[Expected<'_>] = &[
             (0, apply(2, 1, Some(SECOND)), Ok(SWITCH)),
-            (0, Event::Switched(Ok(())), Ok(&[])),
+            (0, Event::Switched(Ok(())), Ok(&waits)),
             (1, Event::Rollback, Ok(BACK)),
             (2, Event::Switched(Err("no".into())), Ok(&[Step::Stuck(2, "no".into())])),
             (3, apply(3, 1, None), Err(Refusal::Overtaken { running: 2, parent: Some(1) })),

@@ -16,7 +16,8 @@ pub enum Request {
     Apply {
         /// Its number.
         commit: u64,
-        /// The commit before it comes back unless it is confirmed in so many milliseconds.
+        /// The commit before it comes back unless it is confirmed in so many milliseconds. What the commit itself says counts
+        /// first.
         confirm_within_ms: Option<u64>,
         /// It may take the place of another commit than its parent.
         force: bool,
@@ -44,6 +45,9 @@ pub enum Answer {
         /// What became of the last upgrade, if the service has gone on since.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         upgraded: Option<Upgraded>,
+        /// A transaction is being carried out, and may change all this.
+        #[serde(default)]
+        busy: bool,
     },
     /// It was done.
     Done {
@@ -94,11 +98,10 @@ mod tests {
         assert_eq!(text, "{\"ask\":\"apply\",\"commit\":7,\"confirm_within_ms\":5000,\"force\":false}\n");
         assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), apply);
         assert!(serde_json::from_str::<Request>("{\"ask\":\"reboot\"}").is_err());
-        let status = Answer::Status { running: 2, confirmed: 1, waiting: None, upgraded: None };
-        // As a service writes that knows no upgrades.
+        let status = Answer::Status { running: 2, confirmed: 1, waiting: None, upgraded: None, busy: false };
         assert_eq!(
             line(&status),
-            "{\"answer\":\"status\",\"running\":2,\"confirmed\":1,\"waiting\":null}\n"
+            "{\"answer\":\"status\",\"running\":2,\"confirmed\":1,\"waiting\":null,\"busy\":false}\n"
         );
         assert_eq!(serde_json::from_str::<Answer>(&line(&status)).unwrap(), status);
     }

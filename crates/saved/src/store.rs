@@ -9,17 +9,19 @@
 //! live -> commits/7/files what is in service
 //! base                    the commit that the working files were edited from
 //! switching               two commits, while planes are taken from one to the other
+//! trial                   the commit in service that waits to be confirmed, and until when
 //! ```
 //!
 //! 1. A file is written under another name, synced, renamed, and its directory synced. A reader finds the old one or the new one.
 //! 2. A commit is a directory that is renamed when it is whole. Its number is used once.
 //! 3. `confirmed` names only commits that are whole.
+//!    A commit that it names is confirmed, whatever its description says: that is written later, and a cut may come between.
 //! 4. All but `commit.json` of a commit stays as it was written. Its digests are compared when it is read.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::commit::{Commit, Draft, Entry, File, Files, State, is_path};
+use crate::commit::{Commit, Draft, Entry, File, Files, State, Trial, is_path};
 use crate::disk::Disk;
 
 /// Commits that are kept.
@@ -33,6 +35,7 @@ const CONFIRMED: &str = "confirmed";
 const LIVE: &str = "live";
 const BASE: &str = "base";
 const SWITCHING: &str = "switching";
+const TRIAL: &str = "trial";
 
 /// Why a store does not do what it is asked for.
 #[derive(Debug, thiserror::Error)]
@@ -192,6 +195,33 @@ impl<D: Disk> Store<D> {
         }
     }
 
+    /// The commit in service that waits to be confirmed, if there is one. What cannot be understood is none, so that the confirmed
+    /// commit comes back.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn trial(&self) -> Done<Option<Trial>> {
+        let path = self.root.join(TRIAL);
+        let bytes = or_none(self.disk.read(&path)).map_err(at(&path))?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
+    /// Remembers which commit waits to be confirmed, or that none does.
+    ///
+    /// # Errors
+    /// That cannot be saved.
+    pub fn set_trial(&self, trial: Option<&Trial>) -> Done<()> {
+        let path = self.root.join(TRIAL);
+        match trial {
+            // A structure of texts and numbers is always JSON.
+            Some(trial) => self.replace(&path, &serde_json::to_vec(trial).unwrap_or_default()),
+            None => {
+                self.disk.remove(&path).map_err(at(&path))?;
+                self.sync(&self.root)
+            }
+        }
+    }
+
     /// The commit that boots; none before the first.
     ///
     /// # Errors
@@ -206,8 +236,38 @@ impl<D: Disk> Store<D> {
     /// There is no such commit, or that cannot be saved. Then the one before boots.
     pub fn confirm(&self, commit: u64) -> Done<()> {
         self.commit(commit)?;
-        self.set_state(commit, State::Confirmed)?;
+        // A cut may have kept the one before from its word. Soon nothing else says that it was confirmed.
+        if let Some(before) = self.confirmed()?.filter(|before| *before != commit) {
+            self.settle(before)?;
+        }
+        self.boot(commit)?;
+        // It boots, and is shown as such, also if its word cannot be written now.
+        let _ = self.settle(commit);
+        Ok(())
+    }
+
+    fn boot(&self, commit: u64) -> Done<()> {
         self.replace(&self.root.join(CONFIRMED), format!("{commit}\n").as_bytes())
+    }
+
+    /// Has a commit that was confirmed boot again, in place of one whose [`Store::confirm`] failed half-way.
+    ///
+    /// # Errors
+    /// There is no such commit, or that cannot be saved.
+    pub fn boot_again(&self, commit: u64) -> Done<()> {
+        self.commit(commit)?;
+        self.boot(commit)
+    }
+
+    /// Writes into a commit that boots that it is confirmed. One that was removed or is damaged needs no word.
+    fn settle(&self, commit: u64) -> Done<()> {
+        match self.written(commit) {
+            Ok(Commit { state: State::Confirmed, .. }) | Err(Error::NoCommit(_) | Error::Damaged(..)) => {
+                Ok(())
+            }
+            Ok(_) => self.set_state(commit, State::Confirmed),
+            Err(why) => Err(why),
+        }
     }
 
     /// The commit that the working files were edited from.
@@ -266,6 +326,15 @@ impl<D: Disk> Store<D> {
     /// # Errors
     /// There is no such commit, or it is damaged.
     pub fn commit(&self, number: u64) -> Done<Commit> {
+        let mut commit = self.written(number)?;
+        if commit.state == State::Pending && self.confirmed()? == Some(number) {
+            commit.state = State::Confirmed;
+        }
+        Ok(commit)
+    }
+
+    /// A commit as its description says.
+    fn written(&self, number: u64) -> Done<Commit> {
         let path = self.directory(number).join(META);
         let bytes = or_none(self.disk.read(&path)).map_err(at(&path))?.ok_or(Error::NoCommit(number))?;
         let damaged = |why: String| Error::Damaged(number, Damage::Meta(why));
@@ -367,6 +436,7 @@ impl<D: Disk> Store<D> {
             author: draft.author,
             time_s: draft.time_s,
             parent: draft.parent,
+            confirm_within_ms: draft.confirm_within_ms,
             state: State::Pending,
             files: files.iter().map(|(path, file)| Entry::of(path, file)).collect(),
         };
@@ -387,6 +457,7 @@ impl<D: Disk> Store<D> {
         let used = [self.confirmed()?, self.live()?, self.base()?, parent];
         let mut used: Vec<u64> = used.into_iter().flatten().collect();
         used.extend(self.switching()?);
+        used.extend(self.trial()?.map(|trial| trial.commit));
         let old = numbers.len().saturating_sub(keep.max(1) - 1);
         for number in numbers[..old].iter().filter(|number| !used.contains(number)) {
             let gone = self.commits().join(".old");

@@ -50,7 +50,10 @@ impl Kept {
         if running {
             let unused = std::mem::take(&mut *lock(&self.left));
             let live = lock(&self.live);
-            unused.keys().filter(|name| !live.contains_key(*name)).for_each(|name| self.notifier.forget(name));
+            unused
+                .keys()
+                .filter(|name| !live.contains_key(*name))
+                .for_each(|name| self.notifier.forget(name));
         }
     }
 }

@@ -3,16 +3,18 @@
 //!
 //! [`once`] prints one look, [`stream`] gives one after the other, and [`live`] shows the router on a terminal.
 //!
-//! * `watch` reads the segment, or a `channel`.
+//! * `watch` reads the segment, or a `channel`, or what a management API says (`far`).
 //! * `look` makes two readings into rates, and `sheet` makes these into tables. `plain` prints them.
 //! * `app` holds what the user chose, and `screen` draws it. `terminal` takes keys, and puts the terminal back as it was.
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 mod app;
 mod channel;
+mod far;
 mod look;
 mod plain;
 mod screen;
@@ -25,6 +27,7 @@ use look::Look;
 use serde_json::Value;
 use watch::{Gone, Watch};
 
+pub use far::{Far, published};
 pub use terminal::live;
 
 /// What is shown, and how.
@@ -32,6 +35,8 @@ pub use terminal::live;
 pub struct Settings {
     /// Which router.
     pub router: Which,
+    /// One that is somewhere else, in place of that.
+    pub far: Option<Arc<dyn Far>>,
     /// Time between two looks; rates are those of this time.
     pub interval: Duration,
     /// Whether a router is waited for, also the next one when this one has ended.
@@ -63,7 +68,11 @@ pub enum Failure {
 }
 
 /// Opens what the router that is meant publishes.
-fn open(router: &Which) -> Result<Watch, Failure> {
+fn open(settings: &Settings) -> Result<Watch, Failure> {
+    let router = &settings.router;
+    if let Some(far) = &settings.far {
+        return Ok(Watch::far(far.clone())?);
+    }
     if let Which::Channel(channel) = router {
         return Ok(Watch::channel(channel)?);
     }
@@ -92,7 +101,7 @@ pub fn stream(settings: &Settings, mut take: impl FnMut(Value) -> bool) -> Resul
 }
 
 fn stream_of_one(settings: &Settings, take: &mut impl FnMut(Value) -> bool) -> Result<(), Failure> {
-    let mut watch = open(&settings.router)?;
+    let mut watch = open(settings)?;
     let mut before = watch.read()?;
     loop {
         std::thread::sleep(settings.interval);
@@ -111,7 +120,7 @@ fn stream_of_one(settings: &Settings, take: &mut impl FnMut(Value) -> bool) -> R
 /// # Errors
 /// There is no such router, or it ends meanwhile.
 pub fn once(settings: &Settings, as_json: bool) -> Result<String, Failure> {
-    let mut watch = open(&settings.router)?;
+    let mut watch = open(settings)?;
     let before = watch.read()?;
     std::thread::sleep(settings.interval);
     let now = watch.read_after(before.number)?;

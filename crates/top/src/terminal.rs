@@ -34,7 +34,7 @@ pub fn live(settings: &Settings) -> Result<(), Failure> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         return Err(Failure::NoTerminal);
     }
-    let first = match open(&settings.router) {
+    let first = match open(settings) {
         Ok(watch) => Some(watch),
         Err(_) if settings.wait => None,
         Err(why) => return Err(why),
@@ -126,7 +126,7 @@ impl View<'_> {
     /// Takes a look.
     fn look(&mut self) -> Result<(), Failure> {
         if self.watch.is_none() {
-            self.watch = open(&self.settings.router).ok();
+            self.watch = open(&self.settings).ok();
             self.last = None;
         }
         let Some(watch) = &mut self.watch else {

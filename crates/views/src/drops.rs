@@ -65,27 +65,6 @@ pub fn text(drops: &Drops, only: Option<Reason>) -> String {
     text
 }
 
-/// What [`json`] has written.
-///
-/// # Errors
-/// It is something else.
-pub fn of_json(value: &Value) -> Result<Drops, Failure> {
-    let bad = || Failure::Unreachable(format!("the answer is not understood: '{value}'"));
-    let mut drops = Drops::new();
-    for reason in value.as_array().ok_or_else(bad)? {
-        let name = reason["reason"].as_str().ok_or_else(bad)?;
-        let by_element = drops.entry(name.to_owned()).or_default();
-        for element in reason["elements"].as_array().ok_or_else(bad)? {
-            let (Some(name), Some(packets)) = (element["element"].as_str(), element["packets"].as_u64())
-            else {
-                return Err(bad());
-            };
-            *by_element.entry(name.to_owned()).or_default() += packets;
-        }
-    }
-    Ok(drops)
-}
-
 /// The same for programs.
 pub fn json(drops: &Drops) -> Vec<Value> {
     let entry = |(name, by): (&String, &BTreeMap<String, u64>)| {
@@ -93,22 +72,4 @@ pub fn json(drops: &Drops) -> Vec<Value> {
         json!({ "reason": name, "packets": by.values().sum::<u64>(), "elements": elements })
     };
     drops.iter().map(entry).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_written_is_read() {
-        let of = |pairs: &[(&str, u64)]| pairs.iter().map(|(e, n)| ((*e).to_owned(), *n)).collect();
-        let drops = Drops::from([
-            ("no-route".to_owned(), of(&[("rt", 2)])),
-            ("queue-full".to_owned(), of(&[("q", 1), ("r", 5)])),
-        ]);
-        assert_eq!(of_json(&json!(json(&drops))).unwrap(), drops);
-        for bad in [json!(null), json!([{}]), json!([{ "reason": "x", "elements": [{}] }])] {
-            assert!(of_json(&bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -3,12 +3,12 @@
 
 use std::path::PathBuf;
 
-use client::{Client, lost};
 use routes::neighbours::{of_kernel, of_router, table};
 use serde_json::Value;
 
 use crate::ctl::{self, Which};
 use crate::outcome;
+use crate::remote::Remote;
 
 /// Show the neighbours of a running router, with their state and age.
 ///
@@ -22,6 +22,8 @@ use crate::outcome;
 pub(crate) struct Args {
     #[command(flatten)]
     router: Which,
+    #[command(flatten)]
+    remote: Remote,
     /// Show the kernel's neighbours of this network namespace, too: a name of 'ip netns'.
     #[arg(long, value_name = "NAME")]
     netns: Option<PathBuf>,
@@ -32,7 +34,10 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let router = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost));
+    if args.netns.is_some() && args.remote.is_named() {
+        return outcome::usage("--netns is about this machine, and --remote about another one");
+    }
+    let router = args.remote.client(&args.router);
     let mut rows = match router.and_then(|mut router| of_router(&mut router)) {
         Ok(rows) => rows,
         Err(why) => return ctl::tell(&why),

@@ -3,11 +3,12 @@
 
 use std::path::PathBuf;
 
-use client::{Client, lost};
+use client::{Client, Failure, lost};
 use routes::{Wish, control_plane, show};
 use serde_json::Value;
 
 use crate::ctl::{self, Which};
+use crate::remote::{self, Remote};
 use crate::{exit, outcome};
 
 /// Show the routes that a control plane has learnt.
@@ -25,7 +26,8 @@ use crate::{exit, outcome};
   junctor routes --count            packets of each next hop, for a second
   junctor routes --count=5 192.0.2.1 10.0.0.0/8     packets of these routes, by next hop
   junctor routes diff               what FPM, the kernel and the router's tables have differently
-  junctor routes --json")]
+  junctor routes --json
+  junctor routes --remote https://router.example:8473 --token token.txt")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -64,6 +66,8 @@ pub(crate) struct Args {
     /// The control plane's socket; by default, that of the only one of this user.
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
+    #[command(flatten)]
+    remote: Remote,
     /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -93,19 +97,12 @@ pub(crate) fn main(args: &Args) -> u8 {
         Args { status: true, .. } => "status".into(),
         Args { links: true, .. } => "links".into(),
         Args { multicast: true, .. } => format!("multicast{vrf}"),
-        Args { all: true, .. } => format!("routes all{vrf}"),
-        _ => format!("routes{vrf}"),
+        Args { all: true, .. } => format!("page all{vrf}"),
+        _ => format!("page{vrf}"),
     };
-    let answer = match control_plane(args.socket.as_deref(), "--socket")
-        .and_then(|mut client| client.read(&handler))
-    {
-        Ok(answer) => answer,
-        Err(why) => return ctl::tell(&why),
-    };
-    let value: Value = match serde_json::from_str(&answer) {
-        Ok(Value::Array(rows)) if args.labels => rows.into_iter().filter(show::is_label).collect(),
+    let value = match plane(args).and_then(|mut client| answer(&mut client, &handler, args.labels)) {
         Ok(value) => value,
-        Err(why) => return outcome::fail(format!("the control plane answers nonsense: {why}")),
+        Err(why) => return ctl::tell(&why),
     };
     if args.command.is_some() {
         return differences(args, &value);
@@ -123,6 +120,33 @@ pub(crate) fn main(args: &Args) -> u8 {
     if value.is_null() && status == exit::SUCCESS { exit::FAILURE } else { status }
 }
 
+/// Connects to the control plane that is meant.
+fn plane(args: &Args) -> Result<Client, Failure> {
+    match args.remote.service().map_err(Failure::Unclear)? {
+        Some(_) if args.socket.is_some() => {
+            Err(Failure::Unclear("--remote means another machine, so leave --socket out".into()))
+        }
+        Some(service) => Ok(remote::control_plane_of(service)),
+        None => control_plane(args.socket.as_deref(), "--socket"),
+    }
+}
+
+/// What a handler answers. Routes come in parts.
+fn answer(client: &mut Client, handler: &str, only_labels: bool) -> Result<Value, Failure> {
+    let Some(wish) = handler.strip_prefix("page") else {
+        let text = client.read(handler)?;
+        let broken = |why| Failure::Unreachable(format!("the control plane answers nonsense: {why}"));
+        return serde_json::from_str(&text).map_err(broken);
+    };
+    let mut rows = Vec::new();
+    routes::list(client, wish.trim_start(), |row| {
+        if !only_labels || show::is_label(&row) {
+            rows.push(row);
+        }
+    })?;
+    Ok(Value::Array(rows))
+}
+
 /// Prints what differs.
 fn differences(args: &Args, value: &Value) -> u8 {
     let text = if args.json { format!("{value:#}\n") } else { show::differences(value) };
@@ -134,6 +158,9 @@ fn differences(args: &Args, value: &Value) -> u8 {
 
 /// Counts, and prints what came of it.
 fn count(args: &Args, seconds: u64) -> u8 {
+    if args.remote.is_named() {
+        return outcome::usage("--count is not for --remote; run it on the router's machine");
+    }
     let router =
         ctl::find(&Which::at(args.router.clone())).and_then(|stream| Client::new(stream).map_err(lost));
     let wish =

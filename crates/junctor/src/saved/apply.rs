@@ -3,14 +3,16 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use manage::ACTS_FOR;
 use saved::disk::Lock;
 use saved::protocol::{self, Answer, Request, Waits};
 use saved::{Action, Author, Draft, Files, State};
 use serde_json::json;
 
-use super::{Place, Stop, Store, Where, checked, files_of, layout};
+use super::far::seconds as whole_seconds;
+use super::{Place, Stop, Store, Where, checked, far, files_of, layout};
 use crate::{exit, outcome};
 
 #[derive(Clone, Debug, clap::Args)]
@@ -63,6 +65,8 @@ pub(crate) struct RollbackArgs {
 
 /// How long a service may take for a transaction.
 const PATIENCE: Duration = Duration::from_secs(900);
+/// How often is asked whether it has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Asks a service; nothing if none runs.
 pub(crate) fn ask(place: &Place, request: &Request) -> Result<Option<Answer>, Stop> {
@@ -90,16 +94,23 @@ pub(crate) fn ask(place: &Place, request: &Request) -> Result<Option<Answer>, St
 }
 
 /// What a service does at the moment.
-struct Now {
-    running: u64,
-    waiting: Option<Waits>,
+pub(super) struct Now {
+    pub(super) running: u64,
+    pub(super) waiting: Option<Waits>,
 }
 
-fn now(place: &Place) -> Result<Option<Now>, Stop> {
-    match ask(place, &Request::Status)? {
-        None => Ok(None),
-        Some(Answer::Status { running, waiting, .. }) => Ok(Some(Now { running, waiting })),
-        Some(Answer::Done { text: why } | Answer::Failed { why }) => Err(Stop::Failed(why)),
+/// Waits until no transaction is carried out.
+pub(super) fn now(place: &Place) -> Result<Option<Now>, Stop> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match ask(place, &Request::Status)? {
+            None => return Ok(None),
+            Some(Answer::Status { busy: true, .. }) if Instant::now() < until => {
+                std::thread::sleep(LOOK_EVERY)
+            }
+            Some(Answer::Status { running, waiting, .. }) => return Ok(Some(Now { running, waiting })),
+            Some(Answer::Done { text: why } | Answer::Failed { why }) => return Err(Stop::Failed(why)),
+        }
     }
 }
 
@@ -120,7 +131,9 @@ fn author() -> Author {
         let name = fields.next()?;
         (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
     });
-    let sudo_user = std::env::var("SUDO_USER").ok().filter(|user| !user.is_empty());
+    // The management API says for whom it acts.
+    let others = [ACTS_FOR, "SUDO_USER"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let sudo_user = others.map(|user| plain(&user)).find(|user| !user.is_empty());
     Author { uid, user: named.unwrap_or_else(|| uid.to_string()), sudo_user }
 }
 
@@ -177,6 +190,12 @@ impl<'a> Change<'a> {
         Ok(Change { place, store, now, running, confirm_within_ms, force: false, as_json })
     }
 
+    /// What is saved with the files.
+    fn draft(&self, comment: String, parent: Option<u64>) -> Draft {
+        let confirm_within_ms = self.confirm_within_ms;
+        Draft { comment, author: author(), time_s: seconds(), parent, confirm_within_ms }
+    }
+
     /// A commit waits to be confirmed.
     fn waits(&self) -> bool {
         self.now.as_ref().is_some_and(|now| now.waiting.is_some())
@@ -219,6 +238,7 @@ impl<'a> Change<'a> {
             Some(Answer::Status { .. }) => {
                 return Err(Stop::Failed("the service answers something else".into()));
             }
+            None if self.confirm_within_ms.is_some() => return Err(self.nobody_to_take_it_back(commit)),
             None => self.without_service(commit)?,
         };
         if let Some(base) = base {
@@ -229,6 +249,17 @@ impl<'a> Change<'a> {
             false => format!("{said}\n"),
         };
         Ok(outcome::print_or_fail(text.as_bytes()))
+    }
+
+    /// The service has ended since the commit was saved. A commit that has to be confirmed must not boot unconfirmed.
+    fn nobody_to_take_it_back(&self, commit: u64) -> Stop {
+        let name = &self.place.name;
+        let why = "the service ended before it was asked".to_owned();
+        let noted = self.store.set_state(commit, State::Failed { why });
+        let noted = noted.map_or_else(|why| format!(", which is not saved: {why}"), |()| String::new());
+        Stop::Failed(format!(
+            "the service of {name} has ended, so nothing could take the change back; commit {commit} has failed{noted}"
+        ))
     }
 
     fn without_service(&self, commit: u64) -> Result<String, Stop> {
@@ -280,6 +311,17 @@ impl<'a> Change<'a> {
 }
 
 pub(super) fn apply(args: &ApplyArgs) -> Result<u8, Stop> {
+    if let Some(far) = far(&args.place)? {
+        if args.dry_run {
+            return far.plan(args.json);
+        }
+        let confirm_within_s = whole_seconds(milliseconds(args.confirm_within.as_deref())?)?;
+        let body = json!({
+            "comment": args.comment, "confirm_within_s": confirm_within_s, "parent": args.parent, "force": args.force,
+            "keep": args.keep,
+        });
+        return far.transaction("apply", body, args.json);
+    }
     let place = args.place.find().map_err(Stop::Usage)?;
     let store = place.store()?;
     let _lock = lock(&place)?;
@@ -310,12 +352,15 @@ pub(super) fn apply(args: &ApplyArgs) -> Result<u8, Stop> {
         return change.show_plan(&files);
     }
     let parent = if args.force { running } else { parent };
-    let draft = Draft { comment: plain(&args.comment), author: author(), time_s: seconds(), parent };
+    let draft = change.draft(plain(&args.comment), parent);
     let commit = store.finish(&files, draft, args.keep)?;
     change.carry_out(commit, Some(commit))
 }
 
 pub(super) fn confirm(place: &Where) -> Result<u8, Stop> {
+    if let Some(far) = far(place)? {
+        return far.confirm();
+    }
     answer(&place.find().map_err(Stop::Usage)?, &Request::Confirm)
 }
 
@@ -334,6 +379,13 @@ fn answer(place: &Place, request: &Request) -> Result<u8, Stop> {
 }
 
 pub(super) fn rollback(args: &RollbackArgs) -> Result<u8, Stop> {
+    if let Some(far) = far(&args.place)? {
+        let confirm_within_s = whole_seconds(milliseconds(args.confirm_within.as_deref())?)?;
+        let body = json!({
+            "commit": args.commit, "comment": args.comment, "confirm_within_s": confirm_within_s, "dry_run": args.dry_run,
+        });
+        return far.transaction("rollback", body, args.json);
+    }
     let place = args.place.find().map_err(Stop::Usage)?;
     let store = place.store()?;
     let waits = || now(&place).map(|now| now.is_some_and(|now| now.waiting.is_some()));
@@ -356,7 +408,7 @@ pub(super) fn rollback(args: &RollbackArgs) -> Result<u8, Stop> {
         "" => format!("rollback to commit {to}"),
         comment => format!("rollback to commit {to}: {}", plain(comment)),
     };
-    let draft = Draft { comment, author: author(), time_s: seconds(), parent: running };
+    let draft = change.draft(comment, running);
     let commit = store.save(&files, draft, saved::HISTORY)?;
     // The working files are another matter: they are still what they were edited from.
     change.carry_out(commit, None)
@@ -386,11 +438,8 @@ pub(crate) fn first(place: &Place, store: &Store) -> Result<u64, Stop> {
         return Err(Stop::Wrong);
     }
     let comment = "the files of the first start".to_owned();
-    let commit = store.finish(
-        &files,
-        Draft { comment, author: author(), time_s: seconds(), parent: None },
-        saved::HISTORY,
-    )?;
+    let draft = Draft { comment, author: author(), time_s: seconds(), parent: None, confirm_within_ms: None };
+    let commit = store.finish(&files, draft, saved::HISTORY)?;
     store.confirm(commit)?;
     store.set_base(commit)?;
     Ok(commit)

@@ -3,8 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use manage::remote::Service;
+
+use super::Stop;
+use crate::remote::Remote;
+
 /// Where services have their working files.
-const ETC: &str = "/etc/junctor";
+pub(crate) const ETC: &str = "/etc/junctor";
 /// Where they have their commits.
 const STATE: &str = "/var/lib/junctor";
 
@@ -17,6 +22,8 @@ pub(crate) struct Where {
     name: Option<String>,
     #[command(flatten)]
     directories: Directories,
+    #[command(flatten)]
+    remote: Remote,
 }
 
 /// Where a service has its files.
@@ -44,6 +51,16 @@ pub(crate) struct Place {
 }
 
 impl Where {
+    /// The service behind a management API, and the name that is asked for, if one is named.
+    pub(super) fn far(&self) -> Result<Option<(Service, Option<&str>)>, Stop> {
+        let Some(service) = self.remote.service().map_err(Stop::Usage)? else { return Ok(None) };
+        if self.directories.is_named() {
+            let why = "--remote means another machine, so leave --etc, --state and --run out";
+            return Err(Stop::Usage(why.into()));
+        }
+        Ok(Some((service, self.name.as_deref())))
+    }
+
     /// Finds the service.
     pub(crate) fn find(&self) -> Result<Place, String> {
         let name = match (&self.name, &self.directories.etc) {
@@ -59,6 +76,10 @@ impl Where {
 }
 
 impl Directories {
+    fn is_named(&self) -> bool {
+        self.etc.is_some() || self.state.is_some() || self.run.is_some()
+    }
+
     /// Those of the service of this name.
     pub(crate) fn of(&self, name: &str) -> Result<Place, String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -86,15 +107,7 @@ impl Directories {
 
 /// The only directory in one.
 fn only(directory: &Path) -> Result<String, String> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        // Other folders there, such as certificates, are no services.
-        .filter(|entry| {
-            ["router.click", "deployment.toml"].iter().any(|main| entry.path().join(main).is_file())
-        })
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
+    let mut names = saved::disk::services(directory);
     match names.len() {
         1 => Ok(names.remove(0)),
         0 => Err(format!("{} has no service; make {0}/NAME with a router.click in it", directory.display())),

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use saved::{Commit, Entry, Files, State};
 use serde_json::{Value, json};
 
-use super::apply::in_service;
-use super::{Stop, Store, Where, files_of, shown};
+use super::apply::{in_service, now};
+use super::{Stop, Store, Where, far, files_of, shown};
 use crate::{exit, outcome};
 
 #[derive(Clone, Debug, clap::Args)]
@@ -32,6 +32,9 @@ pub(crate) struct DiffArgs {
     /// The exit status is 1 if there is a difference.
     #[arg(long)]
     exit_code: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     place: Where,
 }
@@ -42,6 +45,9 @@ fn time(seconds: u64) -> String {
 }
 
 pub(super) fn show(args: &ShowArgs) -> Result<u8, Stop> {
+    if let Some(far) = far(&args.place)? {
+        return far.show(args.commit, args.file.as_deref(), args.json);
+    }
     let place = args.place.find().map_err(Stop::Usage)?;
     let store = place.store()?;
     let number = match args.commit {
@@ -115,6 +121,7 @@ fn object(commit: &Commit, running: Option<bool>) -> Value {
         "number": commit.number, "state": commit.state.word(), "why": why, "comment": commit.comment,
         "author": { "uid": commit.author.uid, "user": commit.author.user, "sudo_user": commit.author.sudo_user },
         "time": time(commit.time_s), "parent": commit.parent,
+        "confirm_within_s": commit.confirm_within_ms.map(|ms| ms as f64 / 1000.0),
         "files": commit.files.iter().map(file).collect::<Vec<_>>(),
     });
     if let Some(running) = running {
@@ -124,6 +131,19 @@ fn object(commit: &Commit, running: Option<bool>) -> Value {
 }
 
 pub(super) fn diff(args: &DiffArgs) -> Result<u8, Stop> {
+    let found = match far(&args.place)? {
+        Some(far) => far.diff(args.from, args.to)?,
+        None => difference(args)?,
+    };
+    let text = found["diff"].as_str().unwrap_or_default();
+    let printed = match args.json {
+        true => outcome::print_or_fail(format!("{found}\n").as_bytes()),
+        false => outcome::print_or_fail(text.as_bytes()),
+    };
+    Ok(if args.exit_code && !text.is_empty() { exit::FAILURE } else { printed })
+}
+
+fn difference(args: &DiffArgs) -> Result<Value, Stop> {
     let place = args.place.find().map_err(Stop::Usage)?;
     let store = place.store()?;
     let from = match args.from {
@@ -135,16 +155,17 @@ pub(super) fn diff(args: &DiffArgs) -> Result<u8, Stop> {
         Some(number) => files_of(&store, number)?,
         None => saved::disk::read_files(&place.etc)?,
     };
-    let text = saved::diff(&old, &new);
-    let printed = outcome::print_or_fail(shown(text.clone()).as_bytes());
-    Ok(if args.exit_code && !text.is_empty() { exit::FAILURE } else { printed })
+    Ok(json!({ "from": from, "to": args.to, "diff": shown(saved::diff(&old, &new)) }))
 }
 
 pub(super) fn history(place: &Where, as_json: bool) -> Result<u8, Stop> {
+    if let Some(far) = far(place)? {
+        return far.history(as_json);
+    }
     let place = place.find().map_err(Stop::Usage)?;
     let store = place.store()?;
-    let running = in_service(&place, &store)?;
-    let confirmed = store.confirmed()?;
+    let (now, confirmed) = (now(&place)?, store.confirmed()?);
+    let running = now.as_ref().map(|now| now.running).or(confirmed);
     let mut commits = Vec::new();
     for number in store.numbers()?.into_iter().rev() {
         match store.commit(number) {
@@ -157,8 +178,12 @@ pub(super) fn history(place: &Where, as_json: bool) -> Result<u8, Stop> {
     if as_json {
         let list: Vec<Value> =
             commits.iter().map(|commit| object(commit, Some(running == Some(commit.number)))).collect();
-        let object =
-            json!({ "service": place.name, "in_service": running, "confirmed": confirmed, "commits": list });
+        let waiting = now
+            .and_then(|now| now.waiting)
+            .map(|w| json!({ "commit": w.commit, "parent": w.parent, "left_s": w.left_ms as f64 / 1000.0 }));
+        let object = json!({
+            "service": place.name, "in_service": running, "confirmed": confirmed, "waiting": waiting, "commits": list,
+        });
         return Ok(outcome::print_or_fail(format!("{object}\n").as_bytes()));
     }
     let mut text = String::new();

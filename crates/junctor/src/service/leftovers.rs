@@ -4,8 +4,8 @@
 
 use planes::up::stop_left;
 
-use crate::saved::{Place, Stop};
 use crate::exit;
+use crate::saved::{Place, Stop};
 
 /// How systemd says that the service ended (systemd.exec(5)).
 const RESULT: &str = "SERVICE_RESULT";

@@ -27,6 +27,9 @@ const SOON: Duration = Duration::from_secs(30);
 /// How long a plane may take to get ready; its supervisor gives up before that.
 const LONGEST: Duration = Duration::from_secs(600);
 
+/// Why something is not done when the service is to end.
+const STOPPED: &str = "the service was stopped";
+
 /// The supervisor, and what it is started with.
 pub(super) struct Supervised {
     program: PathBuf,
@@ -82,16 +85,37 @@ impl Supervised {
         &self.deployment
     }
 
-    /// How the supervisor ended, if it has.
     /// Whether there is a supervisor, or was one whose end has not been looked at yet.
     pub(super) fn is_running(&self) -> bool {
         self.child.is_some()
     }
 
+    /// How the supervisor ended, if it has.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         let ended = self.child.as_mut()?.child.try_wait().ok()??;
         self.child = None;
         Some(ended)
+    }
+
+    /// Does something that waits for others, as long as the service is not to end. What was begun goes on without it.
+    fn unless_stopped<T: Send + 'static>(
+        &self,
+        wait: impl FnOnce() -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        let (sender, done) = channel();
+        let begun = std::thread::Builder::new().spawn(move || {
+            // Nobody may wait for it any more.
+            let _ = sender.send(wait());
+        });
+        begun.map_err(|why| format!("a thread: {why}"))?;
+        while !self.stop.load(Ordering::Relaxed) {
+            match done.recv_timeout(LOOK_EVERY) {
+                Ok(done) => return done,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err("it was not answered".into()),
+            }
+        }
+        Err(STOPPED.into())
     }
 
     /// Starts a supervisor; returns when all planes are ready, or those that run are supervised.
@@ -142,6 +166,7 @@ impl Supervised {
             match self.rows() {
                 Ok(_) => return Ok(()),
                 Err(why) if Instant::now() > until => return Err(why),
+                Err(_) if self.stop.load(Ordering::Relaxed) => return Err(STOPPED.into()),
                 Err(_) => std::thread::sleep(LOOK_EVERY),
             }
         }
@@ -186,7 +211,7 @@ impl Supervised {
                 "ready" => return Ok(()),
                 "down" => return Err(format!("it is down; see {}", log.display())),
                 _ if row.restarts > 0 => return Err(format!("it does not get ready; see {}", log.display())),
-                _ if self.stop.load(Ordering::Relaxed) => return Err("the service was stopped".into()),
+                _ if self.stop.load(Ordering::Relaxed) => return Err(STOPPED.into()),
                 _ if Instant::now() > until => {
                     return Err(format!("it did not get ready; see {}", log.display()));
                 }
@@ -197,21 +222,24 @@ impl Supervised {
 
     /// Starts a plane again; returns when it is ready.
     pub(super) fn restart(&mut self, name: &str) -> Result<(), String> {
-        match protocol::ask(&self.files.socket(), &Request::Restart { plane: name.to_owned() }) {
+        let (socket, request) = (self.files.socket(), Request::Restart { plane: name.to_owned() });
+        self.unless_stopped(move || match protocol::ask(&socket, &request) {
             Ok(Answer::Failed { why }) => Err(why),
             Ok(_) => Ok(()),
             Err(why) => Err(why.to_string()),
-        }
+        })
     }
 
     /// Has a router read its configuration in the directory of the commit in service.
     pub(super) fn swap(&mut self, name: &str) -> Result<(), String> {
         // One that does not run now, because its configuration ends it for instance, begins with the new one.
         let Ok(stream) = UnixStream::connect(self.files.control(name)) else { return self.restart(name) };
-        let mut client = Client::new(stream).map_err(|why| why.to_string())?;
-        client.be_patient();
         let value = format!("reload\n{}", self.live.display());
-        client.write(APPLY, &value).map(drop).map_err(|why| why.to_string())
+        self.unless_stopped(move || {
+            let mut client = Client::new(stream).map_err(|why| why.to_string())?;
+            client.be_patient();
+            client.write(APPLY, &value).map(drop).map_err(|why| why.to_string())
+        })
     }
 
     /// Stops all planes and starts them by the deployment as it is now.
@@ -219,14 +247,23 @@ impl Supervised {
         if self.child.is_none() && planes::up::survivors(&self.files).is_empty() {
             return self.start();
         }
-        match protocol::ask(&self.files.socket(), &Request::Down) {
+        let files = self.files.clone();
+        self.unless_stopped(move || match protocol::ask(&files.socket(), &Request::Down) {
             // An answer that breaks off is one of a supervisor that ends.
-            Ok(_) | Err(AskError::Io(_) | AskError::Version(_)) => {}
-            Err(AskError::NotRunning) => drop(planes::up::stop_left(&self.files)),
-            Err(why @ AskError::Silent) => return Err(why.to_string()),
-        }
-        if let Some(mut running) = self.child.take() {
-            let _ = running.child.wait();
+            Ok(_) | Err(AskError::Io(_) | AskError::Version(_)) => Ok(()),
+            Err(AskError::NotRunning) => {
+                drop(planes::up::stop_left(&files));
+                Ok(())
+            }
+            Err(why @ AskError::Silent) => Err(why.to_string()),
+        })?;
+        while let Some(running) = &mut self.child {
+            match running.child.try_wait() {
+                // Whoever ends the service waits for it.
+                Ok(None) if self.stop.load(Ordering::Relaxed) => return Err(STOPPED.into()),
+                Ok(None) => std::thread::sleep(LOOK_EVERY),
+                _ => self.child = None,
+            }
         }
         self.start()
     }

@@ -65,6 +65,10 @@ impl Service {
         let why = format!("{}{why}", action.unwrap_or_default());
         self.say(&format!("{why}; going back to commit {from}"));
         self.lead_to(from).map_err(Failed::Unsettled)?;
+        if self.is_to_end() {
+            // All planes end now. The next start looks at them again.
+            return Err(Failed::Unsettled(why));
+        }
         if let Err((_, failed)) = self.act_all(&saved::undo(&actions[..tried])) {
             self.say(&format!("{failed}; starting all planes of commit {from} anew"));
             self.supervised.restart_all().map_err(Failed::Unsettled)?;

@@ -54,8 +54,7 @@ pub(super) fn ask(place: &Place) -> Result<u8, Stop> {
 pub(super) fn rehearse(place: &Place, store: &Store) -> Result<u8, Stop> {
     let commit = store.confirmed()?.ok_or_else(|| Stop::Failed("no commit is confirmed".into()))?;
     let files = store.files(commit)?;
-    let checked =
-        checked::check(&place.name, &place.state.join("live"), &files).map_err(Stop::Failed)?;
+    let checked = checked::check(&place.name, &place.state.join("live"), &files).map_err(Stop::Failed)?;
     if checked.is_bad {
         checked.report(false);
         return Err(Stop::Wrong);

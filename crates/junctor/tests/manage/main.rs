@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor manage` over running routers, asked by curl over its Unix socket and over TLS.
 
+mod large;
+mod remote;
+mod sockets;
 mod web;
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -48,13 +51,18 @@ struct Rig {
 
 impl Rig {
     fn new(more: &[&str]) -> Rig {
+        Rig::with(TEXT, more)
+    }
+
+    /// With a router of this configuration.
+    fn with(text: &str, more: &[&str]) -> Rig {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name).display().to_string();
         let (router, socket) = (path("r.sock"), path("api.sock"));
         let started = start(
             directory.path(),
             "router",
-            &["run", "-j", "2", "--time", "600", "--control", &router, "-R", "-e", TEXT],
+            &["run", "-j", "2", "--time", "600", "--control", &router, "-R", "-e", text],
         );
         wait_for(|| UnixStream::connect(&router).is_ok() && Path::new(&format!("{router}.stats")).exists());
         let (listen, named, audit) = (format!("unix:{socket}"), format!("edge={router}"), path("audit"));

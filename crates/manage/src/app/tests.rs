@@ -94,8 +94,18 @@ fn request(verb: &str, path: &str, body: &Value) -> Request {
 
 /// A path of a route for the fake router.
 fn path_of(route: &Route) -> String {
-    let parts = [("{router}", "r1"), ("{element}", "q"), ("{handler}", "c.count"), ("{job}", "0")];
-    parts.iter().fold(route.path.to_owned(), |path, (name, value)| path.replace(name, value))
+    let parts = [
+        ("{router}", "r1"),
+        ("{element}", "q"),
+        ("{handler}", "c.count"),
+        ("{job}", "0"),
+        ("{service}", "edge"),
+        ("{commit}", "2"),
+    ];
+    parts
+        .iter()
+        .fold(route.path.to_owned(), |path, (name, value)| path.replace(name, value))
+        .replace("control-plane/handlers/c.count", "control-plane/handlers/status")
 }
 
 #[test]
@@ -110,7 +120,11 @@ fn answers_are_as_described() {
         {
             continue;
         }
-        let several = if route.path.ends_with("/sessions") { "?element=fw" } else { "" };
+        let several = match route.path {
+            path if path.ends_with("/sessions") => "?element=fw",
+            path if path.ends_with("/file") => "?path=router.click",
+            _ => "",
+        };
         let value = rig.get(&(path_of(route) + several));
         let found = misfits(&(route.answer.1)(), &value, route.path);
         assert!(found.is_empty(), "{found:?} in {value}");
@@ -137,11 +151,15 @@ fn resources_show_what_the_router_says() {
     assert_eq!(rig.get("/api/v1/routers/r1/queues")["queues"][0]["length"], 4);
     assert_eq!(rig.get("/api/v1/routers/r1/workers")["workers"][0]["busy_share"], 0.25);
     assert_eq!(rig.get("/api/v1/routes?prefix=192.0.0.0/16")["routes"][0]["feed"], "fpm");
-    let page = rig.get("/api/v1/routes?limit=1&from=1");
+    let page = rig.get("/api/v1/routes?limit=1&cursor=1");
     assert_eq!(
         (&page["count"], &page["next"], &page["routes"][0]["prefix"]),
-        (&json!(3), &json!(2), &json!("192.0.2.0/24"))
+        (&json!(1), &json!("2"), &json!("192.0.2.0/24"))
     );
+    let page = rig.get("/api/v1/routes?feed=fpm");
+    assert_eq!((&page["count"], &page["next"]), (&json!(2), &Value::Null));
+    assert_eq!(rig.get("/api/v1/control-plane/handlers/status")["value"], "{\"routes\":3}");
+    assert_eq!(rig.ask("GET", "/api/v1/control-plane/handlers/routes", &Value::Null).0, 404);
     assert_eq!(rig.get("/api/v1/routes?address=192.0.2.1")["count"], 1);
     assert_eq!(rig.get("/api/v1/routes?address=::1")["count"], 0);
     assert_eq!(rig.get("/api/v1/routers/r1/firewall/rules")["rules"][1]["line"], Value::Null);
@@ -257,6 +275,7 @@ fn long_work_is_a_job() {
         ("/api/v1/routers/r1/captures", json!({ "points": ["a b"] })),
         ("/api/v1/routers/r1/captures", json!({ "points": ["a"], "time_s": 100_000 })),
         ("/api/v1/routers/r1/traces", json!({ "hex": "00", "packet": "ip" })),
+        ("/api/v1/routers/r1/traces", json!({ "format": "xml" })),
         ("/api/v1/routers/r1/recordings", json!({ "until": "drop x" })),
     ] {
         assert_eq!(rig.ask("POST", path, &body).0, 400, "{path} {body}");
@@ -264,6 +283,68 @@ fn long_work_is_a_job() {
     assert_eq!(rig.ask("DELETE", "/api/v1/jobs/0", &Value::Null).0, 200);
     assert_eq!(rig.ask("GET", "/api/v1/jobs/0", &Value::Null).0, 404);
     assert_eq!(rig.ask("POST", "/api/v1/routers/r2/traces", &json!({})).0, 404);
+}
+
+/// What is asked about saved configurations becomes a command, in which nothing that users wrote is an option.
+#[test]
+fn saved_configurations_are_asked_by_commands() {
+    let rig = Rig::new();
+    let begin = |path: &str, body: Value| {
+        let (status, job) = rig.ask("POST", &format!("/api/v1/config/edge/{path}"), &body);
+        assert_eq!(status, 202, "{job}");
+        let id = job["id"].as_u64().unwrap();
+        rig.app.shared.jobs.wait(id, Duration::from_secs(60));
+        rig.forget_clients();
+        let (_, _, bytes) =
+            rig.send(&Rig::owner(), request("GET", &format!("/api/v1/jobs/{id}/result"), &Value::Null));
+        String::from_utf8(bytes).unwrap()
+    };
+    let place = "--name=edge\n--etc=/e\n--state=/s\n--run=/r\n";
+    let body = json!({ "comment": "--force", "confirm_within_s": 60, "parent": 7 });
+    assert_eq!(
+        begin("apply", body),
+        format!("config\napply\n{place}--comment=--force\n--confirm-within=60s\n--json\n--parent=7\n--\n")
+    );
+    let body = json!({ "commit": 4, "format": "text" });
+    assert_eq!(begin("rollback", body), format!("config\nrollback\n{place}--\n4\n"));
+    let shown = rig.get("/api/v1/config/edge/commits/2/file?path=--etc");
+    assert_eq!(shown["text"], format!("config\nshow\n{place}--\n2\n--etc\n"));
+    assert_eq!(rig.get("/api/v1/config/edge/diff?from=1&to=2")["from"], 1);
+    assert_eq!(rig.ask("POST", "/api/v1/config/edge/check", &Value::Null).1["sound"], true);
+    for (path, status) in [
+        ("none/history", 404),
+        ("edge/commits/x", 400),
+        ("edge/commits/2/file", 400),
+        ("edge/diff?to=2", 400),
+        ("edge/history?format=xml", 400),
+    ] {
+        assert_eq!(rig.ask("GET", &format!("/api/v1/config/{path}"), &Value::Null).0, status, "{path}");
+    }
+    for body in [json!({ "force": 1 }), json!({ "comment": "x".repeat(2000) }), json!({ "etc": "/" })] {
+        assert_eq!(rig.ask("POST", "/api/v1/config/edge/apply", &body).0, 400, "{body}");
+    }
+}
+
+/// A value that names a file is written by an administrator alone.
+#[test]
+fn operators_name_no_files() {
+    let rig = Rig::new();
+    let put = |role: Role, handler: &str, value: &str| {
+        rig.forget_clients();
+        let path = format!("/api/v1/routers/r1/handlers/{handler}");
+        let mut asked = request("PUT", &path, &json!({ "value": value }));
+        let token = &rig.tokens.iter().find(|(of, _)| *of == role).unwrap().1;
+        asked.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        rig.send(&Peer { address: "192.0.2.1".into(), ..Peer::default() }, asked).0
+    };
+    for (handler, value) in
+        [("fw.load", "/etc/shadow"), ("fw.set_load", "bad /etc/shadow"), ("a%2Ffw.load", " x")]
+    {
+        assert_eq!(put(Role::Operator, handler, value), 403, "{handler}");
+    }
+    assert_eq!(put(Role::Operator, "fw.load", ""), 200);
+    assert_eq!(put(Role::Admin, "fw.load", "/etc/junctor/fw"), 200);
+    assert_eq!(put(Role::Operator, "fw.end", "all"), 200);
 }
 
 /// Each route with each role: who has less than the table asks for is refused, before anything is done.

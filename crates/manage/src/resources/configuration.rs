@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Configurations: what runs, whether a text is right, and changes.
 //!
-//! Saved transactions over all planes (`junctor config`) get resources of their own below `/api/v1/configurations`.
+//! Saved transactions over all planes (`junctor config`) have resources of their own, in `config`.
 
 use std::time::Duration;
 

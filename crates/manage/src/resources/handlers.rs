@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Handlers: what elements let one read and write. Those of the router itself, such as `stop`, have a resource of their own, for
-//! administrators.
+//! administrators. Only these name files, too: a router opens them with its own rights.
 
 use client::{Done, Want};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::call::Call;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::route::{Method, Role, Route};
 use crate::schema::{list, object, with};
 use crate::words::word;
+
+/// Handlers of elements whose value names a file of the router's machine. Without a value they name none.
+pub const FILES: &[&str] = &["load", "load_keeping_sets", "set_load"];
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get(
@@ -28,7 +31,7 @@ pub(super) const ROUTES: &[Route] = &[
     .with_query(&[("parameter", "string", "What the handler is asked about.")]),
     Route::get(
         "/api/v1/routers/{router}/handlers/{handler}",
-        "Writes a handler of an element.",
+        "Writes a handler of an element. A value that names a file needs the role admin.",
         written_schema,
         write,
     )
@@ -102,6 +105,14 @@ fn write(call: &Call) -> Result<Answer, Problem> {
             format!("'{handler}' is a handler of the router itself"),
             fix,
         ));
+    }
+    let name = handler.rsplit_once('.').map_or(handler, |(_, name)| name);
+    let names_file = FILES.contains(&name) && !call.text("value")?.unwrap_or_default().trim().is_empty();
+    if names_file && call.who.role < Role::Admin {
+        let detail =
+            format!("the value of '{name}' names a file, which the router opens with its own rights");
+        let fix = "ask an administrator, or write it without a value, for the file that is in use";
+        return Err(Problem::new(Kind::Forbidden, detail).at("body: value").fix(fix));
     }
     put(call, handler)
 }

@@ -5,12 +5,13 @@ use crate::route::Route;
 
 mod balance;
 mod captures;
+pub(crate) mod config;
 mod configuration;
 mod drops;
 mod elements;
 mod firewall;
 mod graph;
-mod handlers;
+pub(crate) mod handlers;
 mod jobs;
 mod live;
 mod metrics;
@@ -21,6 +22,7 @@ mod recordings;
 mod routers;
 mod routes;
 mod sessions;
+mod statistics;
 mod traces;
 mod trials;
 mod views;
@@ -31,6 +33,7 @@ const ALL: &[&[Route]] = &[
     elements::ROUTES,
     handlers::ROUTES,
     live::ROUTES,
+    statistics::ROUTES,
     graph::ROUTES,
     drops::ROUTES,
     routes::ROUTES,
@@ -40,6 +43,7 @@ const ALL: &[&[Route]] = &[
     nat::ROUTES,
     balance::ROUTES,
     configuration::ROUTES,
+    config::ROUTES,
     captures::ROUTES,
     traces::ROUTES,
     recordings::ROUTES,

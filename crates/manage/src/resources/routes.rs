@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Routes of the control plane.
+//! Routes of the control plane. A list is passed on part by part, as text: nobody holds the table.
 
 use std::net::IpAddr;
 
+use ::routes::part;
+use client::{Client, Done, Want};
 use serde_json::{Value, json};
 use wire::Prefix;
 
@@ -10,18 +12,30 @@ use crate::answer::Answer;
 use crate::call::Call;
 use crate::problem::{Kind, Problem};
 use crate::route::Route;
+use crate::rows::Rows;
 use crate::schema::{anything, list, object, with};
-use crate::words::shown;
+use crate::words::{absent, shown, word};
+
+/// Parts that are asked for in one request: a list of which little fits goes on at its cursor.
+const PARTS: usize = 16;
+/// What of the control plane can be read. Its `routes` are all of them at once.
+const HANDLERS: [&str; 7] = ["status", "links", "page", "lookup", "multicast", "group", "diff"];
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/api/v1/routes", "Routes that the control plane has learnt.", schema, read).with_query(&[
+    Route::get(
+        "/api/v1/routes",
+        "Routes that the control plane has learnt. A page may be short or empty although more follow.",
+        schema,
+        read,
+    )
+    .with_query(&[
         ("address", "string", "The route that decides about this address."),
         ("prefix", "string", "Only routes within this prefix."),
-        ("feed", "string", "Only routes of this feed."),
+        ("feed", "string", "Only routes of this feed: fpm or kernel."),
         ("vrf", "string", "Routes of this VRF."),
         ("all", "boolean", "Routes that do not count, too."),
-        ("limit", "integer", "So many at most (1000)."),
-        ("from", "integer", "The number of the first one, for the next page."),
+        ("limit", "integer", "About so many at most (1000)."),
+        ("cursor", "string", "The field 'next' of the page before."),
     ]),
     Route::get(
         "/api/v1/routes/status",
@@ -29,10 +43,17 @@ pub(super) const ROUTES: &[Route] = &[
         status_schema,
         status,
     ),
+    Route::get(
+        "/api/v1/control-plane/handlers/{handler}",
+        "Reads a handler of the control plane: status, links, page, lookup, multicast, group, diff.",
+        handler_schema,
+        handler,
+    )
+    .with_query(&[("parameter", "string", "What the handler is asked about.")]),
 ];
 
 fn schema() -> Value {
-    let page = object(&["count:integer All that fit.", "next:integer? The first of the next page."]);
+    let page = object(&["count:integer Routes of this page.", "next:string? The cursor of the next page."]);
     with(page, "routes", list(anything()))
 }
 
@@ -40,25 +61,45 @@ fn status_schema() -> Value {
     with(object(&[]), "status", anything())
 }
 
-fn ask(call: &Call, handler: &str) -> Result<Value, Problem> {
-    let text = call.shared.routers.control_plane()?.read(handler)?;
+fn handler_schema() -> Value {
+    object(&["handler:string Its name.", "value:string What it says."])
+}
+
+fn ask(client: &mut Client, handler: &str) -> Result<Value, Problem> {
     let broken = |why: serde_json::Error| {
         Problem::new(Kind::Broken, format!("the control plane's answer is not understood: {why}"))
     };
-    serde_json::from_str(&text).map_err(broken)
+    serde_json::from_str(&client.read(handler)?).map_err(broken)
 }
 
-/// Whether one prefix is within another.
-fn is_within(inner: Prefix, outer: Prefix) -> bool {
-    match (inner, outer) {
-        (Prefix::V4(inner), Prefix::V4(outer)) => inner.len() >= outer.len() && outer.contains(inner.addr()),
-        (Prefix::V6(inner), Prefix::V6(outer)) => inner.len() >= outer.len() && outer.contains(inner.addr()),
-        _ => false,
+/// The words by which the control plane knows which routes are wanted.
+fn wish(call: &Call) -> Result<String, Problem> {
+    let mut words = String::new();
+    if call.asked("all") == Some("true") {
+        words += "all";
     }
+    if let Some(text) = call.asked("prefix") {
+        let wrong = |_| {
+            let detail = format!("'{}' is no prefix", shown(text));
+            Problem::invalid("query: prefix", detail, "give ADDRESS/LENGTH")
+        };
+        words += &format!(" within={}", text.parse::<Prefix>().map_err(wrong)?);
+    }
+    match call.asked("feed") {
+        None => {}
+        Some(feed @ ("fpm" | "kernel")) => words += &format!(" feed={feed}"),
+        Some(feed) => {
+            let detail = format!("there is no feed '{}'", shown(feed));
+            return Err(Problem::invalid("query: feed", detail, "give fpm or kernel"));
+        }
+    }
+    if let Some(vrf) = call.word("vrf")? {
+        words += &format!(" {vrf}");
+    }
+    Ok(words.trim_start().to_owned())
 }
 
 fn read(call: &Call) -> Result<Answer, Problem> {
-    let vrf = call.word("vrf")?.map_or_else(String::new, |vrf| format!(" {vrf}"));
     if let Some(address) = call.asked("address") {
         let wrong = |_| {
             Problem::invalid(
@@ -68,63 +109,38 @@ fn read(call: &Call) -> Result<Answer, Problem> {
             )
         };
         let address: IpAddr = address.parse().map_err(wrong)?;
-        let found = ask(call, &format!("lookup {address}{vrf}"))?;
+        let vrf = call.word("vrf")?.map_or_else(String::new, |vrf| format!(" {vrf}"));
+        let found = ask(&mut call.shared.routers.control_plane()?, &format!("lookup {address}{vrf}"))?;
         let routes: Vec<Value> = Some(found).filter(|route| !route.is_null()).into_iter().collect();
         return Ok(json!({ "count": routes.len(), "next": null, "routes": routes }).into());
     }
-    let within = call.asked("prefix").map(|text| {
-        let fix = "give ADDRESS/LENGTH";
-        text.parse::<Prefix>()
-            .map_err(|_| Problem::invalid("query: prefix", format!("'{}' is no prefix", shown(text)), fix))
-    });
-    let within = within.transpose()?;
-    let all = if call.asked("all") == Some("true") { " all" } else { "" };
-    let (limit, from) =
-        (call.number("limit", 1000, 10_000)? as usize, call.number("from", 0, u32::MAX.into())? as usize);
-    let feed = call.asked("feed");
-    let Value::Array(rows) = ask(call, &format!("routes{all}{vrf}"))? else {
-        return Err(Problem::new(Kind::Broken, "the control plane's answer is no list"));
-    };
-    let is_fit = |row: &Value| {
-        let found = || row["prefix"].as_str().and_then(|text| text.parse().ok());
-        within.is_none_or(|outer| found().is_some_and(|inner| is_within(inner, outer)))
-            && feed.is_none_or(|feed| row["feed"] == feed)
-    };
-    let mut fit: Vec<Value> = rows.into_iter().filter(is_fit).collect();
-    let count = fit.len();
-    let next = (from + limit < count).then_some(from + limit);
-    fit.drain(..from.min(count));
-    fit.truncate(limit);
-    Ok(json!({ "count": count, "next": next, "routes": fit }).into())
+    let limit = call.number("limit", 1000, 10_000)?.max(1) as usize;
+    let (wish, mut cursor) = (wish(call)?, call.word("cursor")?.map(str::to_owned));
+    let mut client = call.shared.routers.control_plane()?;
+    let mut rows = Rows::default();
+    for _ in 0..PARTS {
+        let found = part(&mut client, limit - rows.len(), cursor.as_deref(), &wish)?;
+        rows.extend(&found.rows);
+        cursor = found.next;
+        if cursor.is_none() || rows.len() >= limit {
+            break;
+        }
+    }
+    let count = rows.len();
+    Ok(rows.answer(json!({ "count": count, "next": cursor }), "routes"))
+}
+
+fn handler(call: &Call) -> Result<Answer, Problem> {
+    let handler = word(call.part("handler"), "path: handler")?;
+    if !HANDLERS.contains(&handler) {
+        return Err(absent("handler", handler, &format!("the handlers are {}", HANDLERS.join(", "))));
+    }
+    let parameter = call.asked("parameter").unwrap_or_default();
+    let done = call.shared.routers.control_plane()?.call(handler, parameter, Want::Read)?;
+    let (Done::Read(value) | Done::Written(value)) = done;
+    Ok(json!({ "handler": handler, "value": value }).into())
 }
 
 fn status(call: &Call) -> Result<Answer, Problem> {
-    Ok(json!({ "status": ask(call, "status")? }).into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prefixes_are_compared() {
-        for (inner, outer, expected) in [
-            ("10.1.0.0/16", "10.0.0.0/8", true),
-            ("10.0.0.0/8", "10.0.0.0/8", true),
-            ("10.0.0.0/7", "10.0.0.0/8", false),
-            ("11.0.0.0/8", "10.0.0.0/8", false),
-            ("11.0.0.0/8", "0.0.0.0/0", true),
-            ("2001:db8:1::/48", "2001:db8::/32", true),
-            ("2001:db8::1", "2001:db8::1/128", true),
-            ("2001:db8::2", "2001:db8::1/128", false),
-            ("10.0.0.0/8", "::/0", false),
-        ] {
-            assert_eq!(
-                is_within(inner.parse().unwrap(), outer.parse().unwrap()),
-                expected,
-                "{inner} {outer}"
-            );
-        }
-        assert!(["10.0.0.0/33", "x/1", "label 5"].iter().all(|text| text.parse::<Prefix>().is_err()));
-    }
+    Ok(json!({ "status": ask(&mut call.shared.routers.control_plane()?, "status")? }).into())
 }

@@ -11,6 +11,7 @@ use crate::answer::Answer;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::{Method, Role, Route};
+use crate::rows::Rows;
 use crate::schema::{anything, list, object, with};
 use crate::words::shown;
 
@@ -107,15 +108,15 @@ fn read(call: &Call) -> Result<Answer, Problem> {
     let mut place = Some(call.word("cursor")?.unwrap_or("0").to_owned());
     let mut client = call.client()?;
     let holder = Holder::find(&mut client, call.word("element")?)?;
-    let mut found = Vec::new();
+    let mut rows = Rows::default();
     for _ in 0..PARTS {
-        let Some(at) = place.take_if(|_| found.len() < limit) else { break };
-        let (sessions, next) = view::page(&mut client, &holder, &at)?;
-        found.extend(sessions.into_iter().filter(|session| filter.takes(session)));
+        let Some(at) = place.take_if(|_| rows.len() < limit) else { break };
+        let (mut sessions, next) = view::page(&mut client, &holder, &at)?;
+        sessions.retain(|session| filter.takes(session));
+        view::sessions_json(&sessions).iter().for_each(|row| rows.push(&row.to_string()));
         place = next;
     }
-    let sessions = view::sessions_json(&found);
-    Ok(json!({ "element": holder.element, "next": place, "sessions": sessions }).into())
+    Ok(rows.answer(json!({ "element": holder.element, "next": place }), "sessions"))
 }
 
 fn end(call: &Call) -> Result<Answer, Problem> {

@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::{Method, Role, Route};
 use crate::schema::object;
-use crate::words::word;
+use crate::words::{shown, word};
 
 pub(super) const ROUTES: &[Route] = &[Route::get(
     "/api/v1/routers/{router}/traces",
@@ -29,12 +29,24 @@ fn body() -> Value {
         "time_s*:integer? For so many seconds (10).",
         "packet*:string? Tries a packet with these headers, such as 'ip 10.0.0.1 to 10.0.1.9 / udp 1 to 2'.",
         "hex*:string? Tries the packet of these bytes.",
+        "format*:string? 'text' for a result as 'junctor trace' prints it.",
     ])
 }
 
 fn begin(call: &Call) -> Result<Answer, Problem> {
     call.only(&body())?;
-    let mut options: Vec<String> = vec!["trace".into(), "--json".into()];
+    let mut options: Vec<String> = vec!["trace".into()];
+    let media_type = match call.text("format")? {
+        Some("text") => "text/plain",
+        None | Some("json") => {
+            options.push("--json".into());
+            "application/x-ndjson"
+        }
+        Some(other) => {
+            let detail = format!("there is no format '{}'", shown(other));
+            return Err(Problem::invalid("body: format", detail, "give json or text"));
+        }
+    };
     if let Some(at) = call.text("at")? {
         options.push(format!("--at={}", word(at, "body: at")?));
     }
@@ -61,6 +73,6 @@ fn begin(call: &Call) -> Result<Answer, Problem> {
             words.extend(call.text("filter")?.map(str::to_owned));
         }
     }
-    let plan = super::jobs::plan(call, "trace", expected, None, "application/x-ndjson");
+    let plan = super::jobs::plan(call, "trace", expected, None, media_type);
     super::jobs::start(call, plan, |_| options, &words, "")
 }

@@ -170,12 +170,7 @@ impl Ring {
     }
 
     /// Makes the ring of a socket that is not bound yet.
-    fn prepare(
-        socket: &OwnedFd,
-        options: &Options,
-        blocks: usize,
-        block_timeout_ms: u32,
-    ) -> io::Result<Map> {
+    fn prepare(socket: &OwnedFd, options: &Options, blocks: usize, block_timeout_ms: u32) -> io::Result<Map> {
         let set = |name, value: i32| sys::set_option(socket, libc::SOL_PACKET, name, &value);
         set(PACKET_VERSION, TPACKET_V3)?;
         // What a frame lacks, and how it was joined: the status word's TP_STATUS_CSUMNOTREADY says only that it lacks something.

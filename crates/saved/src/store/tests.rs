@@ -222,7 +222,7 @@ fn files(text: &str) -> Files {
 
 fn draft(parent: Option<u64>) -> Draft {
     let author = Author { uid: 0, user: "root".into(), sudo_user: Some("ann".into()) };
-    Draft { comment: "why".into(), author, time_s: 1_000_000, parent }
+    Draft { comment: "why".into(), author, time_s: 1_000_000, parent, confirm_within_ms: None }
 }
 
 /// One whole transaction without a service.
@@ -314,6 +314,10 @@ fn cut_everywhere(keep: usize, choose: &mut dyn FnMut() -> bool) -> Result<(), T
             other => prop_assert!(false, "cut at {}: commit {} boots", cut, other),
         }
         prop_assert!(done.is_err() || confirmed == 3, "what was said to be saved is saved");
+        // The history has the right word for what boots, and for what never did.
+        let word = |number| store.commit(number).map_or("none", |commit| commit.state.word());
+        prop_assert_eq!(word(confirmed), "confirmed", "cut at {}: {}", cut, confirmed);
+        prop_assert!(confirmed == 3 || matches!(word(3), "pending" | "none"), "cut at {}: {}", cut, word(3));
         // All commits that are listed are whole, and what is in service is one of them.
         for number in store.numbers().unwrap() {
             store.files(number).map_err(|why| TestCaseError::fail(format!("cut at {cut}: {why}")))?;
@@ -328,6 +332,10 @@ fn cut_everywhere(keep: usize, choose: &mut dyn FnMut() -> bool) -> Result<(), T
         let next = transaction(&store, "four", keep).unwrap();
         prop_assert_eq!(store.files(next).unwrap(), files("four"));
         prop_assert_eq!(store.confirmed().unwrap(), Some(next));
+        if store.numbers().unwrap().contains(&confirmed) {
+            let was = store.commit(confirmed).unwrap().state;
+            prop_assert_eq!(was.word(), "confirmed", "cut at {}: {} was", cut, confirmed);
+        }
     }
     Ok(())
 }
@@ -350,6 +358,27 @@ proptest! {
             choices[next % choices.len()]
         })?;
     }
+}
+
+#[test]
+fn a_trial_is_found_as_it_was_saved() {
+    let store = open(Memory::new());
+    transaction(&store, "one", 9).unwrap();
+    assert_eq!(store.trial().unwrap(), None);
+    let within = Draft { confirm_within_ms: Some(5000), ..draft(Some(1)) };
+    assert_eq!(store.save(&files("two"), within, 9).unwrap(), 2);
+    assert_eq!(store.commit(2).unwrap().confirm_within_ms, Some(5000));
+    let trial = Trial { commit: 2, parent: 1, until_ms: 77, boot: "b".into() };
+    store.set_trial(Some(&trial)).unwrap();
+    assert_eq!(store.trial().unwrap(), Some(trial));
+    for n in 3..9 {
+        store.save(&files(&n.to_string()), draft(Some(1)), 1).unwrap();
+    }
+    assert!(store.numbers().unwrap().contains(&2), "what waits is kept");
+    store.set_trial(None).unwrap();
+    assert_eq!(store.trial().unwrap(), None);
+    store.replace(&store.root.join(TRIAL), b"{\"commit\":2}").unwrap();
+    assert_eq!(store.trial().unwrap(), None, "half of one is none");
 }
 
 /// An error is no cut: what failed half-way leaves the store as it was, for the process that goes on with it.

@@ -77,8 +77,7 @@ pub(super) fn adopt(
     }
     // A ring of another size cannot be mapped.
     let map = Map::new(&socket, BLOCK_SIZE * blocks, 0).ok()?;
-    let _ =
-        sys::set_option(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &i32::from(!options.outbound));
+    let _ = sys::set_option(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &i32::from(!options.outbound));
     if shared.queues > 1 || shared.group.is_some() {
         join_again(shared, &socket, ifindex)?;
     }
@@ -143,7 +142,8 @@ pub(in crate::af_packet) fn hold(shared: &Shared) {
         return;
     }
     let options = lock(&shared.options).clone();
-    let made = shared.socket(0, ifindex).and_then(|socket| further(socket, &options, sockets.parted, ifindex));
+    let made =
+        shared.socket(0, ifindex).and_then(|socket| further(socket, &options, sockets.parted, ifindex));
     let Ok(socket) = made else { return };
     shared.leave(HOLD, &socket);
     for queue in sockets.all.iter().filter_map(std::sync::Weak::upgrade) {
