@@ -124,6 +124,7 @@ reasons! {
     NoConnection "no-connection" "The packet belongs to no connection that a firewall knows, and cannot begin one.";
     OutOfWindow "out-of-window" "The sequence numbers do not belong to the connection that a firewall knows.";
     ConnectionTableFull "connection-table-full" "A firewall has as many connections as it may.";
+    AmbiguousConnection "ambiguous-connection" "A firewall knows a connection from another VRF that has the same answers.";
     SourceLimit "source-limit" "The source has as many connections through a firewall as the rule allows.";
     NoServer "no-server" "No server of a load balancer's service takes connections.";
     Unreassembled "unreassembled" "A fragment, where whole packets are needed: reassemble it first.";

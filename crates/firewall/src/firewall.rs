@@ -14,6 +14,7 @@ mod related;
 mod room;
 mod shared;
 mod sides;
+mod vrfs;
 mod watch;
 mod zones;
 
@@ -42,7 +43,8 @@ use rates::Rates;
 use related::Related;
 pub use related::{AnnouncedCounts, Parent, Service};
 pub use shared::PutOff;
-use sides::{Addresses, Room, Side};
+use sides::{Addresses, Room, Side, Source};
+pub use vrfs::VrfNames;
 use zones::Zones;
 
 /// Connections that are looked at for each packet to find those whose time is over.
@@ -80,6 +82,8 @@ pub enum Cause {
     SourceLimit,
     /// Its source begins more connections than the rule allows.
     SourceRate,
+    /// A connection from another VRF has the same answers.
+    Ambiguous,
 }
 
 /// What was decided on a packet.
@@ -184,6 +188,8 @@ pub struct Arrival<'a> {
     pub from: u8,
     /// The zone that it goes to.
     pub to: u8,
+    /// Its VRF, and the one in which its answers come: lasting numbers, see [`Firewall::add_vrfs`]. 0 is the main table.
+    pub vrfs: [u16; 2],
     /// Its source on the link: needed if the rules [ask for it](Ruleset::asks_macs).
     pub mac: Option<MacAddr>,
 }
@@ -214,6 +220,7 @@ pub struct Firewall {
     six: Side<FlowKey6>,
     book: Book,
     zones: Zones,
+    vrfs: VrfNames,
     fragments: Fragments,
     related: Related,
     rates: Rates,
@@ -232,6 +239,7 @@ impl Firewall {
         Firewall {
             book: Book::new(&ruleset.policy),
             zones: Zones::new(&ruleset.policy),
+            vrfs: VrfNames::default(),
             fragments: Fragments::default(),
             related: Related::default(),
             rates: Rates::new(seed),
@@ -278,7 +286,7 @@ impl Firewall {
 
     /// Decides on a packet without an Ethernet header that goes between two zones at a time.
     pub fn judge(&mut self, now_ns: u64, ip: &[u8], from: u8, to: u8) -> Decision {
-        self.judge_arrival(now_ns, Arrival { ip, from, to, mac: None })
+        self.judge_arrival(now_ns, Arrival { ip, from, to, vrfs: [0; 2], mac: None })
     }
 
     /// Decides on a packet at a time.
@@ -290,7 +298,7 @@ impl Firewall {
 
     /// What [`judge`](Self::judge) would decide. Nothing is counted, and no connection begins or changes.
     pub fn rehearse(&mut self, now_ns: u64, ip: &[u8], from: u8, to: u8) -> Decision {
-        self.rehearse_arrival(now_ns, Arrival { ip, from, to, mac: None })
+        self.rehearse_arrival(now_ns, Arrival { ip, from, to, vrfs: [0; 2], mac: None })
     }
 
     /// What [`judge_arrival`](Self::judge_arrival) would decide.
@@ -330,11 +338,11 @@ impl Firewall {
     }
 
     fn prepare(&self, seen: &Seen) -> Prepared {
-        let Facts { source, destination, protocol, .. } = seen.facts;
+        let Facts { vrfs: [vrf, _], source, destination, protocol, .. } = seen.facts;
         let ports = seen.flow_ports();
         match (
-            FlowKey::make(source, destination, protocol, ports),
-            FlowKey6::make(source, destination, protocol, ports),
+            FlowKey::make(vrf, source, destination, protocol, ports),
+            FlowKey6::make(vrf, source, destination, protocol, ports),
         ) {
             (Some(key), _) => Prepared::Four(self.four.table.prepare(key)),
             (_, Some(key)) => Prepared::Six(self.six.table.prepare(key)),
@@ -356,7 +364,7 @@ impl Firewall {
         let (free, is_over) = (bound.saturating_sub(present), present > bound);
         let (ruleset, sets, book, zones) = (&*self.ruleset, &self.sets, &mut self.book, &self.zones);
         let (related, flood, steps) = (&mut self.related, &mut self.flood, &mut self.steps);
-        let (rates, cookies) = (&mut self.rates, &self.cookies);
+        let (rates, cookies, has_vrfs) = (&mut self.rates, &self.cookies, self.vrfs.are_some());
         let mut bench = Bench {
             ruleset,
             sets,
@@ -371,6 +379,7 @@ impl Firewall {
             now_ns,
             free,
             is_over,
+            has_vrfs,
             rehearses,
         };
         let decision = match (&ahead.key, seen.facts.source.is_ipv4()) {
@@ -401,17 +410,17 @@ impl Firewall {
 
     /// Ends a connection, if it is still there.
     pub fn end(&mut self, connection: &Connection) {
-        let Connection { source, destination, protocol, ports, .. } = *connection;
-        self.end_of(source, destination, protocol, ports);
+        let Connection { vrfs: [vrf, _], source, destination, protocol, ports, .. } = *connection;
+        self.end_of(vrf, source, destination, protocol, ports);
     }
 
-    /// Ends the connection whose first packet was of these addresses and ports, if it is there.
-    pub fn end_of(&mut self, source: IpAddr, destination: IpAddr, protocol: u8, ports: [u16; 2]) {
+    /// Ends the connection whose first packet was of this VRF and of these addresses and ports, if it is there.
+    pub fn end_of(&mut self, vrf: u16, source: IpAddr, destination: IpAddr, protocol: u8, ports: [u16; 2]) {
         let book = &mut self.book;
-        if let Some(key) = FlowKey::make(source, destination, protocol, ports) {
+        if let Some(key) = FlowKey::make(vrf, source, destination, protocol, ports) {
             self.four.end(&key, book);
         }
-        if let Some(key) = FlowKey6::make(source, destination, protocol, ports) {
+        if let Some(key) = FlowKey6::make(vrf, source, destination, protocol, ports) {
             self.six.end(&key, book);
         }
     }
@@ -452,6 +461,8 @@ struct Bench<'a> {
     free: usize,
     /// Whether there are more than there may be: no other one comes then, and none ends for it.
     is_over: bool,
+    /// Whether there are VRFs besides the main table.
+    has_vrfs: bool,
     /// Whether everything stays as it is.
     rehearses: bool,
 }
@@ -535,8 +546,8 @@ impl Bench<'_> {
         if entry.counts_source && matches!(state, State::Closed | State::Reset) {
             // It is no connection of its source any more.
             entry.counts_source = false;
-            let source = if way == 0 { seen.facts.source } else { seen.facts.destination };
-            self.book.left(entry.slot, source);
+            let slot = entry.slot;
+            side.table.flow(id).iter().for_each(|flow| self.book.left(slot, flow.forward.source()));
         }
         side.count(id, way, seen.length);
         if self.book.told.is_some() {
@@ -658,8 +669,9 @@ impl Bench<'_> {
         if action != Action::Accept || is_stateless || !begins {
             return decision;
         }
-        let source = seen.facts.source;
-        if let Some(cause) = rule.and_then(|rule| self.beyond(rule, source)) {
+        let source = key.source();
+        let ambiguous = self.is_ambiguous(side, key.back(seen.facts.vrfs[1])).then_some(Cause::Ambiguous);
+        if let Some(cause) = ambiguous.or_else(|| rule.and_then(|rule| self.beyond(rule, source))) {
             return Decision { verdict: Verdict::Drop(cause), ..decision };
         }
         if self.rehearses {
@@ -673,8 +685,21 @@ impl Bench<'_> {
         decision
     }
 
+    /// Whether a connection from another VRF has these answers, so that nobody could say whose they are. One whose time is over ends.
+    fn is_ambiguous<K: Addresses>(&mut self, side: &mut Side<K>, back: K) -> bool {
+        if !self.has_vrfs {
+            return false;
+        }
+        let Some(id) = side.table.lookup(&back).map(|hit| hit.id) else { return false };
+        let is_over = side.table.flow(id).is_some_and(|flow| flow.expires_ns <= self.now_ns);
+        if is_over && !self.rehearses {
+            side.remove(id, self.book);
+        }
+        !is_over
+    }
+
     /// Why a source may not begin another connection by a rule.
-    fn beyond(&mut self, rule: u32, source: IpAddr) -> Option<Cause> {
+    fn beyond(&mut self, rule: u32, source: Source) -> Option<Cause> {
         let policy = &self.ruleset.policy;
         if self.book.has_too_many(rule, source, policy) {
             return Some(Cause::SourceLimit);
@@ -706,6 +731,9 @@ impl Bench<'_> {
             is_proxied: false,
             logs,
         };
+        if self.is_ambiguous(side, key.back(seen.facts.vrfs[1])) {
+            return Decision { verdict: Verdict::Drop(Cause::Ambiguous), ..decision };
+        }
         if self.rehearses {
             return decision;
         }
@@ -724,7 +752,7 @@ impl Bench<'_> {
         seen: &Seen,
     ) -> Option<u32> {
         let facts = parent.facts(seen.facts);
-        let key = K::make(facts.source, facts.destination, facts.protocol, facts.ports?)?;
+        let key = K::make(facts.vrfs[0], facts.source, facts.destination, facts.protocol, facts.ports?)?;
         let hit = table.lookup(&key).filter(|hit| hit.direction == Direction::Forward)?;
         let flow = table.flow(hit.id).filter(|flow| flow.expires_ns > self.now_ns)?;
         let is_over = matches!(flow.value.track.state(), State::Closed | State::Reset);
@@ -751,7 +779,7 @@ impl Bench<'_> {
         }
         self.related.forget_earlier(&seen.facts);
         let Begun { track, rule, slot, parent, proxy } = begun;
-        let source = seen.facts.source;
+        let (source, back) = (key.source(), key.back(seen.facts.vrfs[1]));
         let counts_source =
             rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].counts_sources());
         let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, track.state());
@@ -767,7 +795,7 @@ impl Bench<'_> {
             began_s: (self.now_ns / 1_000_000_000) as u32,
         };
         self.book.began(slot, source, counts_source);
-        let is_there = side.insert(key, entry, self.now_ns + idle, Some(seen.length));
+        let is_there = side.insert([key, back], entry, self.now_ns + idle, Some(seen.length));
         if !is_there {
             self.book.ended(slot, source, counts_source);
         }
@@ -775,7 +803,7 @@ impl Bench<'_> {
     }
 }
 
-/// The connection of the packet that an ICMP error quotes, if its time is not over.
+/// The connection of the packet that an ICMP error quotes, if its time is not over. That packet came in the VRF that the error goes to.
 #[inline]
 fn quoted_flow<'a, K: Addresses>(
     table: &'a FlowTable<Entry, K>,
@@ -783,7 +811,8 @@ fn quoted_flow<'a, K: Addresses>(
     quoted: &Quoted,
     now_ns: u64,
 ) -> Option<(Hit, Flow<&'a Entry, K>)> {
-    let key = K::make(quoted.source, quoted.destination, quoted.protocol, quoted.ports)?;
+    let vrf = seen.facts.vrfs[1];
+    let key = K::make(vrf, quoted.source, quoted.destination, quoted.protocol, quoted.ports)?;
     let hit = table.lookup(&key).filter(|_| quoted.source == seen.facts.destination)?;
     table.flow(hit.id).filter(|flow| flow.expires_ns > now_ns).map(|flow| (hit, flow))
 }

@@ -44,7 +44,7 @@ pub mod track;
 pub use compile::Compiled;
 pub use firewall::{
     Ahead, AnnouncedCounts, Arrival, Cause, Connection, Counts, Decision, Firewall, Hits, Moves, Parent,
-    ProxyCounts, PutOff, Service, Steps, Translation, Verdict,
+    ProxyCounts, PutOff, Service, Steps, Translation, Verdict, VrfNames,
 };
 pub use macs::{MacRange, Macs};
 pub use read::{Reading, members, members_of, read, read_file};

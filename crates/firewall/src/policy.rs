@@ -342,6 +342,8 @@ pub struct Facts {
     pub from: u8,
     /// The zone that it goes to.
     pub to: u8,
+    /// Its VRF, and that of its answers.
+    pub vrfs: [u16; 2],
     /// Its source.
     pub source: IpAddr,
     /// Its destination.

@@ -7,16 +7,22 @@
 //! 52 what announced it: 0 nothing, 1 FTP, 2 TFTP; 128 from its server   53 shift of the client's windows, which its server does not know
 //! 54 port of the client that announced it   56, 60 what the firewall adds to the server's numbers, and to its timestamps
 //! 64 shifts of windows, 4 bits each: the server's own, and the one that the client was promised   65 nothing, 3 bytes
+//! 68, 72 the VRFs of packets there and back: only if one is not the main table
 //! ```
+//!
+//! A firewall that knows no VRFs takes no record with the last two, so it does not confuse a connection in a VRF with one of the main table.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::ops::Deref;
 
 use crate::firewall::{Parent, Service};
 use crate::proxy::translate::Shift;
 use crate::track::State;
 
-/// Bytes of a record.
-pub const LENGTH: usize = 68;
+/// Bytes of a record at most.
+pub const LENGTH: usize = 76;
+/// Bytes of a record of the main table.
+const MAIN: usize = 68;
 const SIX: u8 = 1;
 const FINS: [u8; 2] = [2, 4];
 const ANSWERED: u8 = 8;
@@ -31,8 +37,10 @@ pub struct ConnectionRecord {
     pub ends: [IpAddr; 2],
     /// The ports of its first packet; identifier and type of ICMP queries.
     pub ports: [u16; 2],
-    /// The zones of its first packet: see [`zone`].
+    /// The zones of its first packet: see [`name_number`].
     pub zones: [u32; 2],
+    /// The VRFs of packets there and back, in the same way; 0 for the main table.
+    pub vrfs: [u32; 2],
     /// Where it is.
     pub state: State,
     /// By what both sides shift their windows, if it is of TCP.
@@ -47,8 +55,23 @@ pub struct ConnectionRecord {
     pub idle_ms: u32,
 }
 
-/// A zone's number in records, which follows from its name (FNV-1a).
-pub fn zone(name: &str) -> u32 {
+/// A record as bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes {
+    bytes: [u8; LENGTH],
+    length: usize,
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// The number of a zone or a VRF in records, which follows from its name (FNV-1a).
+pub fn name_number(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
@@ -70,7 +93,7 @@ fn scales(nibbles: u8) -> [u8; 2] {
 
 impl ConnectionRecord {
     /// As bytes.
-    pub fn to_bytes(&self) -> [u8; LENGTH] {
+    pub fn to_bytes(&self) -> Bytes {
         let mut bytes = [0; LENGTH];
         let mut at = 0;
         let mut put = |part: &[u8]| {
@@ -96,13 +119,20 @@ impl ConnectionRecord {
         put(&self.parent.map_or(0, |parent| parent.client_port).to_be_bytes());
         put(&shift.sequence.to_be_bytes());
         put(&shift.stamp.to_be_bytes());
-        put(&[nibbles(shift.scales)]);
-        bytes
+        put(&[nibbles(shift.scales), 0, 0, 0]);
+        self.vrfs.iter().for_each(|vrf| put(&vrf.to_be_bytes()));
+        Bytes { bytes, length: if self.vrfs == [0; 2] { MAIN } else { LENGTH } }
     }
 
     /// Reads bytes. None if they are no record.
     pub fn from_bytes(bytes: &[u8]) -> Option<ConnectionRecord> {
-        let bytes: &[u8; LENGTH] = bytes.try_into().ok()?;
+        let vrfs = match bytes.len() {
+            MAIN => [0; 2],
+            LENGTH => {
+                [68, 72].map(|at| bytes[at..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word)))
+            }
+            _ => return None,
+        };
         let word = |at: usize| bytes[at..].first_chunk().map(|word| u32::from_be_bytes(*word));
         let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         let [protocol, flags, state, shifts] = *bytes.first_chunk::<4>()?;
@@ -133,6 +163,7 @@ impl ConnectionRecord {
             ends: [end(8)?, end(24)?],
             ports: [port(40), port(42)],
             zones: [word(44)?, word(48)?],
+            vrfs,
             state: *State::ALL.get(usize::from(state))?,
             scales: scales(shifts),
             fins: FINS.map(|fin| flags & fin != 0),
@@ -151,8 +182,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(bytes in proptest::collection::vec(any::<u8>(), LENGTH), v4 in any::<bool>()) {
+        fn what_is_written_is_read(bytes in proptest::collection::vec(any::<u8>(), LENGTH), main in any::<bool>(), v4 in any::<bool>()) {
             let mut bytes = bytes;
+            bytes.truncate(if main { MAIN } else { LENGTH });
             if v4 {
                 for at in [8, 24] {
                     bytes[at..at + 12].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
@@ -166,7 +198,7 @@ mod tests {
                 return Ok(());
             };
             prop_assert_eq!(ConnectionRecord::from_bytes(&one.to_bytes()), Some(one));
-            for length in 0..LENGTH {
+            for length in (0..bytes.len()).filter(|length| *length != MAIN) {
                 prop_assert_eq!(ConnectionRecord::from_bytes(&bytes[..length]), None);
             }
         }

@@ -21,8 +21,8 @@ pub enum Unjudged {
 /// A fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// What all fragments of a packet have in common: source, destination, identification, and with IPv4 the protocol.
-    pub packet: (IpAddr, IpAddr, u32, u8),
+    /// What all fragments of a packet have in common: source, destination, identification, with IPv4 the protocol, and the VRF.
+    pub packet: (IpAddr, IpAddr, u32, u8, u16),
     /// Where its bytes begin and end in the packet's payload.
     pub bytes: (u32, u32),
 }
@@ -246,19 +246,19 @@ impl Seen {
     /// # Errors
     /// It cannot be judged.
     pub fn of(ip: &[u8], from: u8, to: u8) -> Result<Seen, Unjudged> {
-        Seen::arrived(&Arrival { ip, from, to, mac: None })
+        Seen::arrived(&Arrival { ip, from, to, vrfs: [0; 2], mac: None })
     }
 
     /// Looks at a packet that has arrived.
     ///
     /// # Errors
     /// It cannot be judged.
-    pub fn arrived(&Arrival { ip, from, to, mac }: &Arrival<'_>) -> Result<Seen, Unjudged> {
+    pub fn arrived(&Arrival { ip, from, to, vrfs, mac }: &Arrival<'_>) -> Result<Seen, Unjudged> {
         let layers = layers(ip, false).ok_or(Unjudged::Malformed)?;
         let (rest, protocol) = (layers.rest, layers.protocol);
         let of_four = if layers.source.is_ipv4() { protocol } else { 0 };
         let fragment = layers.fragment.map(|(id, offset, length)| Fragment {
-            packet: (layers.source, layers.destination, id, of_four),
+            packet: (layers.source, layers.destination, id, of_four, vrfs[0]),
             bytes: (offset, offset + length as u32),
         });
         if let Some(later) = fragment.filter(|fragment| fragment.bytes.0 != 0) {
@@ -267,6 +267,7 @@ impl Seen {
         let mut facts = Facts {
             from,
             to,
+            vrfs,
             source: layers.source,
             destination: layers.destination,
             protocol,

@@ -199,7 +199,7 @@ fn test(file: &std::path::Path, zones: [&String; 2], as_json: bool, packet: &str
             "the packet begins with its IP header, or with 'eth' before it, for example: ip 10.0.0.1 to 192.0.2.1 / tcp 1 to 80",
         );
     };
-    let packet = Arrival { ip, from: numbers[0], to: numbers[1], mac };
+    let packet = Arrival { ip, from: numbers[0], to: numbers[1], vrfs: [0; 2], mac };
     if let Err(why) = Seen::arrived(&packet) {
         return outcome::usage(format!("the packet cannot be judged: {why:?}"));
     }

@@ -88,7 +88,7 @@ enum What {
         #[arg(long, value_name = "NAME[:TABLE]=IF[,IF...]")]
         vrf: Vec<String>,
         /// Let only those connections pass that the rules of this file accept: see 'junctor firewall'.
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec"])]
         firewall: Option<String>,
         /// Translate addresses and ports of IPv4, as the statements of this file say: see 'junctor nat'.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]

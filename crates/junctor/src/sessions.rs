@@ -20,6 +20,7 @@ use crate::{ctl, exit, outcome};
   junctor sessions
   junctor sessions --address 10.0.1.0/24 --protocol tcp --state open
   junctor sessions --count --port 443
+  junctor sessions --vrf red                where the router has VRFs
   junctor sessions --top 10                 the hosts with the most bytes
   junctor sessions --address 192.0.2.9 --end
   junctor sessions --element nat44          if there are several: fw, nat44, lb
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// Only those in this state: asked, answered, open, half-closed, closed, reset, single.
     #[arg(long)]
     state: Option<String>,
+    /// Only those of this VRF: that of their first packet or of their answers; `main` is the main table.
+    #[arg(long, value_name = "NAME")]
+    vrf: Option<String>,
     /// Show so many at most; 0 is all.
     #[arg(long, default_value_t = 100)]
     limit: usize,
@@ -80,6 +84,7 @@ fn is_chosen(args: &Args, address: Option<&Addresses>, session: &Session) -> boo
         && args.port.is_none_or(|wanted| ends.iter().any(|(_, port)| *port == wanted))
         && args.protocol.as_ref().is_none_or(|protocol| *protocol == session.protocol)
         && args.state.as_ref().is_none_or(|state| *state == session.state)
+        && args.vrf.as_ref().is_none_or(|vrf| session.is_of_vrf(vrf))
 }
 
 fn run(args: &Args, address: Option<&Addresses>) -> Result<u8, Failure> {
@@ -120,9 +125,7 @@ fn run(args: &Args, address: Option<&Addresses>) -> Result<u8, Failure> {
     }
     if args.end {
         for session in &found {
-            let ((source, port), (destination, to)) = (session.source, session.destination);
-            let words = format!("{} {source} {port} {destination} {to}", session.protocol);
-            client.write(&format!("{element}.end"), &words)?;
+            client.write(&format!("{element}.end"), &session.end_words())?;
         }
         if args.of.json {
             outln!("{}", json!({ "element": element, "ended": found.len() }));

@@ -652,7 +652,8 @@ fn nftables_decide_the_same() {
                     .collect();
                 for bytes in &now {
                     let (from, to) = (link as u8 + 1, 2 - link as u8);
-                    let packet = firewall::Arrival { ip: bytes, from, to, mac: Some(mac(bytes).into()) };
+                    let mac = Some(mac(bytes).into());
+                    let packet = firewall::Arrival { ip: bytes, from, to, vrfs: [0; 2], mac };
                     let decision = fw.judge_arrival(1, packet);
                     known += u64::from(decision.is_known);
                 }

@@ -141,7 +141,7 @@ fn sent(
                 }
                 let bytes = composed(if answers { back } else { there });
                 let (from, to, mac) = (zones[link], zones[1 - link], Some(mac(&bytes).into()));
-                let decision = fw.judge_arrival(1, Arrival { ip: &bytes, from, to, mac });
+                let decision = fw.judge_arrival(1, Arrival { ip: &bytes, from, to, vrfs: [0; 2], mac });
                 known += u64::from(decision.is_known);
                 if !answers && decision.verdict == Verdict::Pass {
                     assert_eq!(*sender, link);

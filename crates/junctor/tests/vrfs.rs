@@ -3,6 +3,7 @@
 //! kernel's tables, and from FRR.
 
 mod fed;
+mod vrf_firewall;
 
 use std::io::Write as _;
 use std::net::TcpStream;

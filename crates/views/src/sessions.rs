@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use crate::answers::{ago, ask, not_understood};
 
+/// The main table, where a VRF is named.
+const MAIN: &str = "main";
+
 /// Whose sessions they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -75,6 +78,8 @@ pub struct Session {
     pub expires_s: u64,
     /// The protocol that announced it on another connection, such as `ftp`.
     pub announced_by: Option<String>,
+    /// The VRFs of its first packet and of its answers, none for the main table, where the router has VRFs.
+    pub vrfs: Option<[Option<String>; 2]>,
 }
 
 impl Session {
@@ -92,6 +97,8 @@ fn session(kind: Kind, line: &str) -> Option<Session> {
     // Where the state stands, and the first of six numbers.
     let (state, counts) = if is_firewall { (5, 9) } else { (7, 8) };
     let zones = || Some([(*words.get(6)?).to_owned(), (*words.get(7)?).to_owned()]);
+    let vrf = |at: usize| words.get(at).map(|name| (*name != "-").then(|| (*name).to_owned()));
+    let vrfs = || Some([vrf(counts + 7)?, vrf(counts + 8)?]);
     let third = if is_firewall { None } else { Some(end(5)?) };
     let second = end(3)?;
     let (destination, outside, server) = match (kind, third) {
@@ -111,8 +118,34 @@ fn session(kind: Kind, line: &str) -> Option<Session> {
         bytes: [number(counts + 1)?, number(counts + 3)?],
         age_s: number(counts + 4)?,
         expires_s: number(counts + 5)?,
+        vrfs: vrfs(),
         announced_by: words.get(counts + 6).filter(|word| **word != "-").map(|word| (*word).to_owned()),
     })
+}
+
+impl Session {
+    /// Whether it is of a VRF: of its first packet or of its answers.
+    pub fn is_of_vrf(&self, name: &str) -> bool {
+        let names = self.vrfs.as_ref().map_or(&[None][..], |vrfs| &vrfs[..]);
+        names.iter().any(|vrf| vrf.as_deref().unwrap_or(MAIN) == name)
+    }
+
+    /// What the handler `end` takes to end it.
+    pub fn end_words(&self) -> String {
+        let ((source, port), (destination, to)) = (self.source, self.destination);
+        let vrf = self.vrfs.as_ref().map(|[vrf, _]| format!(" {}", vrf.as_deref().unwrap_or("-")));
+        format!("{} {source} {port} {destination} {to}{}", self.protocol, vrf.unwrap_or_default())
+    }
+
+    /// Its VRFs, for people.
+    fn vrfs_text(&self) -> String {
+        let name = |vrf: &Option<String>| vrf.clone().unwrap_or_else(|| MAIN.to_owned());
+        match &self.vrfs {
+            None | Some([None, None]) => String::new(),
+            Some([there, back]) if there == back => format!("  vrf {}", name(there)),
+            Some([there, back]) => format!("  vrf {}, answers {}", name(there), name(back)),
+        }
+    }
 }
 
 /// A part of the connections, from a place on; the first is at `0`. Returns the place of the next part, if there is one.
@@ -195,9 +228,10 @@ pub fn sessions_text(sessions: &[Session]) -> String {
         let zones =
             s.zones.as_ref().map(|[from, to]| format!("  {rule:>5}  {from} {to}")).unwrap_or_default();
         let related = s.announced_by.as_ref().map_or_else(String::new, |by| format!("  related: {by}"));
+        let vrfs = s.vrfs_text();
         let _ = writeln!(
             text,
-            "{:6} {}{:11} {:>20} {:>20} {:>8} {:>8}{zones}{related}",
+            "{:6} {}{:11} {:>20} {:>20} {:>8} {:>8}{zones}{related}{vrfs}",
             s.protocol,
             row(ends.each_ref().map(String::as_str)),
             s.state,
@@ -234,6 +268,10 @@ pub fn sessions_json(sessions: &[Session]) -> Vec<Value> {
             object["rule_line"] = json!(s.rule);
             object["announced_by"] = json!(s.announced_by);
         }
+        if let Some([there, back]) = &s.vrfs {
+            object["vrf"] = json!(there);
+            object["vrf_back"] = json!(back);
+        }
         object
     };
     sessions.iter().map(one).collect()
@@ -254,6 +292,20 @@ mod tests {
             "{shown}"
         );
         assert!(shown.ends_with("     12  inside outside  related: ftp\n"), "{shown}");
+        for (vrfs, text, json) in [
+            ("red red", "  vrf red\n", json!(["red", "red"])),
+            ("red -", "  vrf red, answers main\n", json!(["red", null])),
+            ("- -", "  inside outside  related: ftp\n", json!([null, null])),
+        ] {
+            let found = session(Kind::Firewall, &format!("{line} {vrfs}")).unwrap();
+            assert!(sessions_text(std::slice::from_ref(&found)).ends_with(text), "{vrfs}");
+            let name = vrfs.split(' ').next().unwrap();
+            assert_eq!(found.end_words(), format!("tcp 10.0.0.2 1000 192.0.2.1 80 {name}"));
+            assert_eq!(found.is_of_vrf("main"), vrfs.contains('-'));
+            assert_eq!(found.is_of_vrf("red"), vrfs.contains("red"));
+            let object = &sessions_json(&[found])[0];
+            assert_eq!(json!([object["vrf"], object["vrf_back"]]), json);
+        }
         let line = "udp 10.0.0.2 1000 192.0.2.1 4000 203.0.113.9 53 open 5 300 4 2000 61 300";
         let found = session(Kind::Nat, line).unwrap();
         assert_eq!((found.destination.1, found.outside.unwrap().1, found.bytes), (53, 4000, [300, 2000]));

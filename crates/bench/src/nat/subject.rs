@@ -235,7 +235,13 @@ impl Together for Gate {
                 firewall = reader.read();
             }
             firewall.look_ahead(
-                batch.iter().map(|packet| firewall::Arrival { ip: &packet[..], from, to, mac: None }),
+                batch.iter().map(|packet| firewall::Arrival {
+                    ip: &packet[..],
+                    from,
+                    to,
+                    vrfs: [0; 2],
+                    mac: None,
+                }),
                 ahead,
             );
             let mut put_off = firewall::PutOff::default();

@@ -2,6 +2,7 @@
 //! The part of a router's text that lets packets pass by the rules of a file: behind the routing tables, where it is known where they go.
 
 use std::fmt::Write as _;
+use std::net::Ipv4Addr;
 
 use super::router::Router;
 use super::{ipv4, ipv6, nat};
@@ -47,6 +48,7 @@ pub(super) fn text(router: &Router) -> String {
     let Some(file) = &router.firewall else { return String::new() };
     let mut links: String =
         router.interfaces.iter().map(|interface| format!(", LINK {}", interface.name)).collect();
+    links += &router.vrfs.iter().map(|vrf| router.with_links(vrf)).collect::<String>();
     let mut translated = String::new();
     if nat::has_six(router) {
         links += ", LINK nat64";
@@ -73,8 +75,9 @@ pub(super) fn text(router: &Router) -> String {
             };
             let _ = writeln!(
                 text,
-                "rt[{way}] -> {seen}whole4_{way} :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64) -> [{way}]fw;\n\
-                 whole4_{way}[1] -> Discard;"
+                "rt[{way}] -> {seen}whole4_{way} :: {} -> [{way}]fw;\n\
+                 whole4_{way}[1] -> Discard;",
+                router.reassembler4(64)
             );
         }
         if router.has6() {
@@ -93,16 +96,19 @@ pub(super) fn answers(router: &Router) -> String {
     text += "\n// Who sent what is rejected gets an ICMP error, or a reset of TCP.\n";
     let mut output = first_answer(router);
     if router.has4() {
-        let first = router.interfaces.iter().find_map(|i| i.four.first());
-        let address = first.map_or(std::net::Ipv4Addr::UNSPECIFIED, |(address, _)| *address);
-        let owned = router.owned(0..router.interfaces.len());
-        let _ = writeln!(
-            text,
-            "fw[{output}] -> ICMPError({address}, unreachable, CODE_ANNO ICMP_PARAMPROB, {}{owned}) -> [0]rt;\n\
-             fw[{}] -> [0]rt;",
-            ipv4::ERRORS,
-            output + 1
-        );
+        let error = |table| {
+            let members = || router.members(table).filter(|(_, port)| port.has4() || router.vrfs.is_empty());
+            let address = members().find_map(|(_, port)| port.four.first());
+            let address = address.map_or(Ipv4Addr::UNSPECIFIED, |(address, _)| *address);
+            let owned = router.owned(members().map(|(i, _)| i));
+            members().next()?;
+            Some(format!(
+                "ICMPError({address}, unreachable, CODE_ANNO ICMP_PARAMPROB, {}{owned}) -> [0]rt;\n",
+                ipv4::ERRORS
+            ))
+        };
+        text += &router.by_table(&format!("fw[{output}]"), "refused4", error);
+        let _ = writeln!(text, "fw[{}] -> [0]rt;", output + 1);
         output += 2;
     }
     if router.has6() {

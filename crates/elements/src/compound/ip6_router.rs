@@ -2,7 +2,7 @@
 //! # IP6Router
 //!
 //! `IP6Router(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS] [ADVERTISE BOOL] [PREFIX ADDR/LEN], ... [, keywords ROUTE, MTU,
-//! QUEUE, METHOD, HOST, NETNS, FEED, BFD, IPSEC, SA, POLICY, FRAGMENT, MPLS, VRF, ADVERTISE, LIFETIME, MAX_INTERVAL, MIN_INTERVAL, HOP_LIMIT, MANAGED, OTHER, PREFERENCE,
+//! QUEUE, METHOD, HOST, NETNS, FEED, BFD, IPSEC, SA, POLICY, FRAGMENT, MPLS, VRF, FIREWALL, ADVERTISE, LIFETIME, MAX_INTERVAL, MIN_INTERVAL, HOP_LIMIT, MANAGED, OTHER, PREFERENCE,
 //! REACHABLE_TIME])`
 //!
 //! A whole IPv6 router in one line, with any number of interfaces. It is a compound of ordinary elements, which
@@ -45,6 +45,8 @@
 //!   table 2, and interfaces in none have table 0. `ROUTE PREFIX@NAME ...` is a route of the VRF. Without `@NAME`, it is one of the named
 //!   DEVICE's VRF, or else of table 0. A next hop may be behind an interface of another VRF, if DEVICE names it: the packet leaves there.
 //!   With HOST, twins belong to the kernel's VRF NAME, whose routing table in Linux is TABLE, default 1001 for the first, 1002 for the next.
+//! * `FIREWALL FILE` lets only those connections pass that the rules of a file accept, by `fw`, a Firewall. Its links are the interfaces. With VRF, each VRF
+//!   has connections of its own. Not together with MPLS or IPSEC.
 //! * `METHOD` how to open the devices, as FromDevice has it.
 //!
 //! Inside, with 0 for the first interface, 1 for the second and so on: `rt6` is the routing table (LookupIP6Route), whose output 0 is the router

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPRouter
 //!
-//! `IPRouter(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS], ... [, keywords ROUTE, MTU, QUEUE, METHOD, HOST, NETNS, FEED, BFD, IPSEC, SA, POLICY, FRAGMENT, MPLS, VRF, NAT, STATEMENT, OUTSIDE])`
+//! `IPRouter(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS], ... [, keywords ROUTE, MTU, QUEUE, METHOD, HOST, NETNS, FEED, BFD, IPSEC, SA, POLICY, FRAGMENT, MPLS, VRF, FIREWALL, NAT, STATEMENT, OUTSIDE])`
 //!
 //! A whole IPv4 router in one line, with any number of interfaces. It is a compound of ordinary elements, which
 //! 'junctor check --flat' prints: the same that 'junctor init router' writes. Their handlers are those of ROUTER/rt,
@@ -39,6 +39,8 @@
 //!   table 2, and interfaces in none have table 0. `ROUTE PREFIX@NAME ...` is a route of the VRF. Without `@NAME`, it is one of the named
 //!   DEVICE's VRF, or else of table 0. A next hop may be behind an interface of another VRF, if DEVICE names it: the packet leaves there.
 //!   With HOST, twins belong to the kernel's VRF NAME, whose routing table in Linux is TABLE, default 1001 for the first, 1002 for the next.
+//! * `FIREWALL FILE` lets only those connections pass that the rules of a file accept, by `fw`, a Firewall. Its links are the interfaces. With VRF, each VRF
+//!   has connections of its own. Not together with MPLS or IPSEC.
 //! * `NAT FILE`, `STATEMENT TEXT` and `OUTSIDE DEVICE` translate addresses, as NatGateway says.
 //! * `METHOD` how to open the devices, as FromDevice has it.
 //!

@@ -129,10 +129,11 @@ pub(super) fn local(router: &Router) -> String {
     let kinds = if router.joined[1] { "-" } else { "udp or tcp, icmp, -" };
     let mut text = format!(
         "\n// Packets for this router: it answers pings. The senders of others get an ICMP error.\n\
-         {} -> whole :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, {kinds});\n\
+         {} -> whole :: {} -> local :: IPClassifier(icmp type echo, {kinds});\n\
          whole[1]{} -> {}\
          local[0] -> ICMPPingResponder -> {to};\n",
         sync::rest4(router),
+        router.reassembler4(16),
         if router.ipsec.is_some() { ", join4[1]" } else { "" },
         error("timeexceeded, reassembly"),
     );

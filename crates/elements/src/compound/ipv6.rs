@@ -238,7 +238,7 @@ pub(super) fn local(router: &Router) -> String {
          back6[0] -> Discard;\n\n\
          // Packets for this router: fragments are put together, extension headers processed, pings answered. Senders of\n\
          // UDP and TCP get an ICMP error. Answers about a shared address come from one of our own.\n\
-         {2} -> whole6 :: IP6Reassembler\n    -> headers6 :: IP6Extensions{protocols}\n    \
+         {2} -> whole6 :: {5}\n    -> headers6 :: IP6Extensions{protocols}\n    \
          -> upper6 :: IP6Extensions(PROTOCOLS icmp6)\n    -> icmp6 :: CheckICMP6Header\n    -> local6 :: PaintSwitch\n    \
          -> pong :: ICMP6PingResponder{0}\n    -> made6;\n\
          pong[1] -> {rest};\n\
@@ -252,6 +252,7 @@ pub(super) fn local(router: &Router) -> String {
         ipsec::rest6(router),
         LINK_LOCAL.join(", "),
         arriving(router),
+        router.reassembler6(),
     );
     text += match router.joined[1] {
         true => "upper6[2] -> output;\n",

@@ -30,9 +30,9 @@ pub(super) struct Grammar {
 }
 
 /// Keywords of every router.
-const COMMON: [&str; 14] = [
+const COMMON: [&str; 15] = [
     "ROUTE", "VRF", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED", "BFD", "MPLS", "IPSEC", "SA",
-    "POLICY", "FRAGMENT",
+    "POLICY", "FRAGMENT", "FIREWALL",
 ];
 /// Keywords of IPv4 routers: how addresses are translated.
 const TRANSLATING: [&str; 3] = ["NAT", "STATEMENT", "OUTSIDE"];
@@ -126,6 +126,11 @@ impl Grammar {
         if self.four {
             self.translation(request, &mut router, faults, unread);
         }
+        if router.firewall.is_some() && (router.mpls || router.ipsec.is_some()) {
+            let what = "FIREWALL does not go together with MPLS or IPSEC";
+            let help = "rules see neither labels nor tunnels: use one router for each";
+            faults.push(Fault::new(None, what, help.to_owned()));
+        }
         if router.ipsec.is_some() && (router.mpls || !router.vrfs.is_empty()) {
             let what = "IPSEC does not go together with MPLS or VRF";
             faults.push(Fault::new(
@@ -174,6 +179,12 @@ impl Grammar {
                 Some("after") => router.splits = false,
                 _ => words.fault("FRAGMENT is neither before nor after", "write `FRAGMENT before`"),
             },
+            "FIREWALL" => {
+                router.firewall = words.next();
+                if router.firewall.is_none() {
+                    words.fault("FIREWALL names no file", "write `FIREWALL office.rules`");
+                }
+            }
             "MPLS" => router.mpls = words.boolean("MPLS").unwrap_or(false),
             "METHOD" => router.method = words.next().filter(|m| is_interface_name(m)),
             "ADVERTISE" => router.advertise = words.boolean("ADVERTISE"),

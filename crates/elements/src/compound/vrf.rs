@@ -155,6 +155,26 @@ impl Router {
         }
     }
 
+    /// An argument that names a VRF with its interfaces.
+    pub(super) fn with_links(&self, vrf: &Vrf) -> String {
+        let links: String = vrf.interfaces.iter().map(|i| format!(" {}", self.interfaces[*i].name)).collect();
+        format!(", VRF {}{links}", vrf.name)
+    }
+
+    /// What puts IPv4 packets together, of which each source may have so many that wait.
+    pub(super) fn reassembler4(&self, most: usize) -> String {
+        let vrf = if self.vrfs.is_empty() { String::new() } else { format!(", {}", self.keyword()) };
+        format!("IPReassembler(OVERLAP drop, MAX_PER_SOURCE {most}{vrf})")
+    }
+
+    /// What puts IPv6 packets together.
+    pub(super) fn reassembler6(&self) -> String {
+        match self.vrfs.is_empty() {
+            true => "IP6Reassembler".to_owned(),
+            false => format!("IP6Reassembler({})", self.keyword()),
+        }
+    }
+
     /// An argument of what looks up by the packet's table, and of what marks packets with their table.
     pub(super) fn keyword(&self) -> &'static str {
         if self.vrfs.is_empty() { "" } else { "VRF_ANNO VRF" }

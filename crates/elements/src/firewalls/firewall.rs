@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # Firewall
 //!
-//! `Firewall(FILE, LINK NAME [PAINT], ... [, LOG_BYTES])`
+//! `Firewall(FILE, LINK NAME [PAINT], ... [, VRF NAME LINK ..., LOG_BYTES])`
 //!
 //! Lets IPv4 and IPv6 packets pass that belong to connections which the rules of a file accept.
 //!
@@ -13,6 +13,7 @@
 //! * `FILE` the rule file.
 //! * `LINK NAME [PAINT]` a link, in the order of the inputs, and the paint of packets that came by it, default its number
 //!   from 1. Paint 0 is for packets from the router itself. Each link must be in a zone of FILE.
+//! * `VRF NAME LINK ...` a VRF and its links, in the order of the values of the VRF annotation from 1. Other links are in the main table, number 0. May be repeated.
 //! * `LOG_BYTES` bytes that the journal keeps of each packet, from the IP header on. 0 to 1024, default 128.
 //!
 //! A rule file has a statement in each line; `#` begins a remark, and a line that ends with `,` or `\` goes on in the next one.
@@ -50,20 +51,24 @@
 //! * `alg ftp on|off`, default on: data connections of FTP pass that a control connection to port 21 announces, by PORT, EPRT, or the answers to PASV and EPSV. `alg tftp on|off`,
 //!   default off: a TFTP server answers from another port. An announced connection passes once, within a minute, between the two hosts of the one that announces it. Ports below 1024 are refused.
 //!
+//! With `VRF`, a connection belongs to the VRF that its first packet's annotation names, and to that of the link by which this packet leaves: there its answers come. So the same addresses
+//! and ports may be a connection in each VRF. Two connections from different VRFs whose answers would be the same cannot be told apart: the second one is refused.
+//!
 //! Segments of TCP must lie in the window of their connection. Fragments have no ports: put IPReassembler in front.
 //!
-//! **Metadata read:** network header position, paint; with `mac` link header position. **Set:** of rejected packets the ICMP_PARAMPROB annotation, to the code of the error: see `CODE_ANNO` of ICMPError.
+//! **Metadata read:** network header position, paint; with `VRF` the VRF annotation; with `mac` link header position. **Set:** of rejected packets the ICMP_PARAMPROB annotation, to the code of the error: see `CODE_ANNO` of ICMPError.
 //!
 //! **Cores:** the connections are in one table. Packets of known connections that leave their state as it is pass in all workers at the same time, and so do those that rules without
 //! `limit` and `log` drop. New connections, changes of their state, and packets that are read or answered take turns.
 //!
-//! **Drops:** `firewall-rule`, `no-connection`, `out-of-window`, `connection-table-full`, `source-limit`, `unreassembled`, `bad-length` for headers that are wrong. A full
+//! **Drops:** `firewall-rule`, `no-connection`, `out-of-window`, `connection-table-full`, `ambiguous-connection`, `source-limit`, `unreassembled`, `bad-length` for headers that are wrong. A full
 //! table gives up connections that both sides have not agreed on yet or no more. `rate-exceeded` for resets above 1,000 per second, and for connections above `new-per-source` or `new-per-network`.
 //!
 //! **Handlers**
 //! * `rules` read: for each rule its line in the file, packets, bytes, connections, seconds since the last match, and its text. The last line is the default.
 //! * `connections` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each connection. It has protocol, source, port, destination, port,
 //!   state, both zones, and the line of the rule. Packets and bytes there and back follow, then its age and the seconds until it ends, and the protocol that announced it, or `-`.
+//!   With `VRF`, the VRF of its first packet and that of its answers end the line, `-` for the main table.
 //!   The seconds are 0 if the end is up to the peer of a SessionSync.
 //! * `synproxy` read: `on` or `off`, whether SYNs for rules with `synproxy` are answered now; then SYNs answered, cookies that came back, acknowledgements that were wrong, and
 //!   connections that their server has accepted.
@@ -85,7 +90,8 @@
 //! * `set_test` read, with `NAME VALUE` as parameter: the entries that hold an address, a port, a MAC address, or all of a range; the same lines.
 //! * `set_add` write: `NAME ENTRY ... [for TIME]`. Those that are there get the new end. `set_remove` write: `NAME ENTRY ...`; if one is not there, nothing changes.
 //!   `set_load` write: `NAME PATH`, the entries of a file in place of those there are. `set_flush` write: `NAME`, without entries.
-//! * `end` write: ends connections: `all`, `refused`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL SOURCE PORT DESTINATION PORT`.
+//! * `end` write: ends connections: `all`, `refused`, `ADDRESS [PORT]` for those with this end, or
+//!   `PROTOCOL SOURCE PORT DESTINATION PORT [VRF]`, where VRF is that of the first packet.
 //! * `handover` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line of hexadecimal digits for each connection on which both sides have
 //!   agreed, but those with the router itself. Write: takes such lines, and `-` when all have come. A process that takes this one's place uses it.
 //!
@@ -116,7 +122,8 @@ use sync::read_mostly::{ReadMostly, Reader};
 
 use super::answers::{self, Sent};
 use super::judge::{
-    CONNECTIONS, Judge, Keep, Link, NOWHERE, SharedJudge, end, lock, replace, ruleset, some, standing, take,
+    CONNECTIONS, Judge, Keep, Link, NOWHERE, SharedJudge, Vrf, check_vrfs, end, lock, replace, ruleset, some,
+    standing, take,
 };
 use super::{reset, sets};
 use crate::handover;
@@ -193,6 +200,17 @@ impl FromArg for Link {
     }
 }
 
+/// `VRF NAME LINK ...`
+impl FromArg for Vrf {
+    const EXPECTED: &'static str = "NAME LINK ..., a VRF and the links in it";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Vrf, String> {
+        let mut words = text.split_ascii_whitespace().map(str::to_owned);
+        let (name, links) = (words.next(), words.collect::<Vec<_>>());
+        name.filter(|_| !links.is_empty()).map(|name| Vrf { name, links }).ok_or_else(String::new)
+    }
+}
+
 /// What instances and other elements share.
 #[derive(Default)]
 pub(crate) struct Provided {
@@ -211,6 +229,7 @@ impl Provided {
 struct Gate {
     file: String,
     links: Vec<Link>,
+    vrfs: Vec<Vrf>,
     /// Bytes of packets that the journal keeps.
     log_bytes: u16,
     ruleset: Option<Arc<Ruleset>>,
@@ -230,7 +249,7 @@ struct Gate {
 /// Ends connections that the handler's value names.
 fn end_those(judge: &SharedJudge, now: Nanos, which: &str) -> Result<(), HandlerError> {
     let bad = || {
-        let expected = "'all', 'refused', ADDRESS [PORT], or PROTOCOL SOURCE PORT DESTINATION PORT";
+        let expected = "'all', 'refused', ADDRESS [PORT], or PROTOCOL SOURCE PORT DESTINATION PORT [VRF]";
         HandlerError::bad_value("end", which, expected)
     };
     let words: Vec<&str> = which.split_ascii_whitespace().collect();
@@ -248,11 +267,16 @@ fn end_those(judge: &SharedJudge, now: Nanos, which: &str) -> Result<(), Handler
             let one = side(&words)?;
             end(judge, now, |_, c| is(one, c.source, c.ports[0]) || is(one, c.destination, c.ports[1]));
         }
-        [protocol, ..] if words.len() == 5 => {
+        [protocol, ..] if [5, 6].contains(&words.len()) => {
             let protocol = firewall::protocol(protocol).ok_or_else(bad)?;
             let (one, other) = (side(&words[1..3])?, side(&words[3..])?);
             let ports = [one.1.ok_or_else(bad)?, other.1.ok_or_else(bad)?];
-            lock(judge).firewall.end_of(one.0, other.0, protocol, ports);
+            let mut judge = lock(judge);
+            let name = words.get(5).filter(|name| **name != "-").copied().unwrap_or_default();
+            let Some(vrf) = judge.firewall.vrf_names().number(name) else {
+                return Err(HandlerError::Failed(format!("there is no VRF '{name}'")));
+            };
+            judge.firewall.end_of(vrf, one.0, other.0, protocol, ports);
         }
         _ => return Err(bad()),
     }
@@ -278,6 +302,7 @@ fn reason(cause: Cause) -> Reason {
         Cause::Full => Reason::ConnectionTableFull,
         Cause::SourceLimit => Reason::SourceLimit,
         Cause::SourceRate => Reason::RateExceeded,
+        Cause::Ambiguous => Reason::AmbiguousConnection,
     }
 }
 
@@ -491,6 +516,7 @@ impl Element for Gate {
                 link.paint = u8::try_from(n + 1).unwrap_or(u8::MAX);
             }
         }
+        self.vrfs = args.keyword_all("VRF");
         self.log_bytes = args.keyword_in("LOG_BYTES", LOG_BYTES, 0..=LOG_BYTES_MOST);
         (self.ninputs, self.noutputs) = (args.ninputs, args.noutputs);
         let each = self.links.len() + 1;
@@ -499,6 +525,7 @@ impl Element for Gate {
                 args.error(format!("LINK {} {} has the name or the paint of another", link.name, link.paint));
             }
         }
+        check_vrfs(&self.vrfs, &self.links).into_iter().for_each(|why| args.error(why));
         let expected = [(each, each + 2), (2 * each, 2 * each + 4)];
         if !expected.contains(&(args.ninputs, args.noutputs)) {
             args.error(format!(
@@ -524,7 +551,8 @@ impl Element for Gate {
         if !self.is_further {
             let ruleset = self.ruleset.take().ok_or("the rules could not be read")?;
             ruleset.begin(cx.now());
-            let judge = Judge::new(ruleset, &self.links, self.log_bytes, RandomState::new().hash_one(0));
+            let seed = RandomState::new().hash_one(0);
+            let judge = Judge::new(ruleset, &self.links, &self.vrfs, self.log_bytes, seed);
             self.link.judge.set(ReadMostly::new(judge)).map_err(|_| "it is there already")?;
         }
         let worker = lock(self.judge()).join();
@@ -552,6 +580,7 @@ impl SharedState for Gate {
         Some(Box::new(Gate {
             file: self.file.clone(),
             links: self.links.clone(),
+            vrfs: self.vrfs.clone(),
             log_bytes: self.log_bytes,
             link: Arc::clone(&self.link),
             is_further: true,
@@ -651,7 +680,7 @@ impl HotSwap for Gate {
         // Further instances share what the first one has taken.
         if !self.judge().is(old.judge()) && lock(old.judge()).check_present().is_ok() {
             let has_peer = lock(self.judge()).firewall.tells_changes();
-            take(self.judge(), old.judge(), &self.links);
+            take(self.judge(), old.judge(), &self.links, &self.vrfs);
             if !has_peer {
                 lock(self.judge()).firewall.leave_peer(cx.now());
             }

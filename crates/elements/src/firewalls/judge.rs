@@ -11,9 +11,9 @@ use element::clock::{Nanos, SECOND};
 use firewall::policy::SELF;
 use firewall::{
     Ahead, AnnouncedCounts, Arrival, Connection, Decision, Firewall, Hits, Moves, ProxyCounts, Ruleset,
-    Service, Standing,
+    Service, Standing, VrfNames,
 };
-use packet::{Batch, Packet};
+use packet::{Batch, Packet, anno};
 use sync::read_mostly::{ReadMostly, WriteGuard};
 use wire::{EtherType, MacAddr, ethernet};
 
@@ -36,6 +36,70 @@ pub(super) struct Link {
     pub(super) paint: u8,
 }
 
+/// A VRF as the configuration names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Vrf {
+    pub(super) name: String,
+    pub(super) links: Vec<String>,
+}
+
+/// VRFs at most: their numbers are bytes, and 0 is the main table.
+const VRFS_MOST: usize = 254;
+
+/// What is wrong with VRFs.
+pub(super) fn check_vrfs(vrfs: &[Vrf], links: &[Link]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if vrfs.len() > VRFS_MOST {
+        wrong.push(format!("there are {} VRFs, and {VRFS_MOST} may be", vrfs.len()));
+    }
+    for (n, vrf) in vrfs.iter().enumerate() {
+        if vrf.name == "-" || vrfs[..n].iter().any(|other| other.name == vrf.name) {
+            wrong.push(format!("VRF {} has the name of another, or none", vrf.name));
+        }
+        for link in &vrf.links {
+            if !links.iter().any(|known| known.name == *link) {
+                wrong.push(format!("VRF {} has '{link}', which is none of the LINKs", vrf.name));
+            }
+            let is_here = |other: &Vrf| other.links.contains(link);
+            if vrfs[..n].iter().any(is_here) || vrf.links.iter().filter(|one| *one == link).count() > 1 {
+                wrong.push(format!("link '{link}' is in two VRFs"));
+            }
+        }
+    }
+    wrong
+}
+
+/// Which VRFs packets are in, by their lasting numbers.
+#[derive(Debug)]
+struct Vrfs {
+    /// By the VRF annotation.
+    of_packet: Box<[u16; 256]>,
+    /// By input: those of links. Answers to the router itself come in the VRF of the packet.
+    of_link: Vec<Option<u16>>,
+}
+
+impl Vrfs {
+    fn new(firewall: &mut Firewall, links: &[Link], vrfs: &[Vrf]) -> Vrfs {
+        let numbers = firewall.add_vrfs(vrfs.iter().map(|vrf| vrf.name.as_str()));
+        let mut of_packet = Box::new([0; 256]);
+        for (place, number) in of_packet[1..].iter_mut().zip(&numbers) {
+            *place = *number;
+        }
+        let of = |link: &Link| {
+            let found = vrfs.iter().position(|vrf| vrf.links.contains(&link.name));
+            Some(found.map_or(0, |vrf| numbers[vrf]))
+        };
+        Vrfs { of_packet, of_link: std::iter::once(None).chain(links.iter().map(of)).collect() }
+    }
+
+    /// The VRF of a packet that came to an input, and that of its answers.
+    #[inline]
+    fn of(&self, port: usize, packet: &Packet) -> [u16; 2] {
+        let own = self.of_packet[usize::from(packet.anno_u8(anno::VRF))];
+        [own, self.of_link[port % self.of_link.len()].unwrap_or(own)]
+    }
+}
+
 /// That what was said is of no use any more.
 pub(super) const REPLACED: &str = "the rules were replaced meanwhile: say it again";
 
@@ -51,6 +115,8 @@ pub(crate) struct Judge {
     pub(super) to: Vec<u8>,
     /// The zones by the paint of packets.
     pub(super) from: Box<[u8; 256]>,
+    /// The VRFs, if there are some.
+    vrfs: Option<Vrfs>,
     /// What each worker has counted that no other one counts, by the numbers that [`join`](Self::join) gives.
     pub(super) hits: Vec<Hits>,
     /// Grows when the zones of links have other numbers.
@@ -100,7 +166,13 @@ fn mac_of(packet: &Packet) -> Option<MacAddr> {
 
 impl Judge {
     /// A firewall that keeps the first `log_bytes` of packets that rules log.
-    pub(super) fn new(ruleset: Arc<Ruleset>, links: &[Link], log_bytes: u16, seed: u64) -> Judge {
+    pub(super) fn new(
+        ruleset: Arc<Ruleset>,
+        links: &[Link],
+        vrfs: &[Vrf],
+        log_bytes: u16,
+        seed: u64,
+    ) -> Judge {
         let itself = (0, Arc::from("self"));
         let others = links.iter().map(|link| (link.paint, Arc::from(&*link.name)));
         let mut judge = Judge {
@@ -108,12 +180,14 @@ impl Judge {
             journal: Journal::new(log_bytes),
             to: Vec::new(),
             from: Box::new([NOWHERE; 256]),
+            vrfs: None,
             hits: Vec::new(),
             epoch: 0,
             is_gone: false,
             names: std::iter::once(itself).chain(others).collect(),
         };
         judge.place(links);
+        judge.place_vrfs(links, vrfs);
         judge
     }
 
@@ -146,7 +220,8 @@ impl Judge {
     pub(super) fn arrival<'a>(&self, port: usize, packet: &'a Packet) -> Arrival<'a> {
         let [from, to] = self.zones(port, packet);
         let mac = if self.firewall.ruleset().asks_macs() && from != SELF { mac_of(packet) } else { None };
-        Arrival { ip: packet.network().unwrap_or_default(), from, to, mac }
+        let vrfs = self.vrfs.as_ref().map_or([0; 2], |vrfs| vrfs.of(port, packet));
+        Arrival { ip: packet.network().unwrap_or_default(), from, to, vrfs, mac }
     }
 
     /// Notes a decision on a packet that came to an input.
@@ -181,6 +256,11 @@ impl Judge {
         }
     }
 
+    /// Notes which VRFs packets and links are in. Their numbers are the firewall's, so this follows on another one.
+    fn place_vrfs(&mut self, links: &[Link], vrfs: &[Vrf]) {
+        self.vrfs = (!vrfs.is_empty()).then(|| Vrfs::new(&mut self.firewall, links, vrfs));
+    }
+
     /// Puts other rules in place. Returns the old ones, which take time to go.
     fn replace(&mut self, ruleset: Arc<Ruleset>, moves: Moves, links: &[Link]) -> Arc<Ruleset> {
         self.journal.forget_rules();
@@ -205,7 +285,7 @@ impl Judge {
     }
 
     /// Goes on with what another one knows, by its own rules.
-    fn take(&mut self, other: &mut Judge, links: &[Link]) {
+    fn take(&mut self, other: &mut Judge, links: &[Link], vrfs: &[Vrf]) {
         other.is_gone = true;
         // Each has counted for its own rules.
         self.collect();
@@ -215,6 +295,7 @@ impl Judge {
         self.journal.adopt(&mut other.journal);
         let moves = Moves::new(self.firewall.ruleset(), &mine);
         self.replace(mine, moves, links);
+        self.place_vrfs(links, vrfs);
     }
 
     /// A line for each protocol that announces connections: announced, started, refused.
@@ -301,8 +382,8 @@ pub(super) fn replace(
 }
 
 /// Goes on with the connections of another judge, by its own rules.
-pub(super) fn take(judge: &SharedJudge, other: &SharedJudge, links: &[Link]) {
-    lock(judge).take(&mut lock(other), links);
+pub(super) fn take(judge: &SharedJudge, other: &SharedJudge, links: &[Link], vrfs: &[Vrf]) {
+    lock(judge).take(&mut lock(other), links, vrfs);
     finish_resize(judge);
 }
 
@@ -314,13 +395,17 @@ fn finish_resize(judge: &SharedJudge) {
 }
 
 /// A line for a connection.
-fn line(ruleset: &Ruleset, connection: &Connection, now: Nanos) -> String {
-    let policy = &ruleset.policy;
+fn line(rules: &Rules, connection: &Connection, now: Nanos) -> String {
+    let policy = &rules.ruleset.policy;
     let zone = |zone: u8| policy.zones.get(usize::from(zone)).map_or("-", |zone| zone.name.as_str());
     let rule = connection.rule.and_then(|rule| policy.rules.get(rule as usize));
     let c = connection;
+    let vrfs = match rules.has_vrfs {
+        true => c.vrfs.map(|vrf| format!(" {}", rules.vrfs.name(vrf).unwrap_or("-"))).concat(),
+        false => String::new(),
+    };
     format!(
-        "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n",
+        "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}{vrfs}\n",
         firewall::protocol_name(c.protocol),
         c.source,
         c.ports[0],
@@ -340,22 +425,34 @@ fn line(ruleset: &Ruleset, connection: &Connection, now: Nanos) -> String {
     )
 }
 
+/// What words about connections need.
+pub(super) struct Rules {
+    pub(super) ruleset: Arc<Ruleset>,
+    vrfs: VrfNames,
+    /// Whether the configuration has VRFs.
+    has_vrfs: bool,
+}
+
 /// Passes connections to `take`, some at a time: packets go on meanwhile. Each `take` gets some with the rules that they are of, and says whether it wants more.
 /// Returns the place where to go on.
 pub(super) fn each_some(
     judge: &SharedJudge,
     mut from: usize,
     now: Nanos,
-    mut take: impl FnMut(&Arc<Ruleset>, Vec<Connection>) -> bool,
+    mut take: impl FnMut(&Rules, Vec<Connection>) -> bool,
 ) -> Option<usize> {
     loop {
         let mut found = Vec::new();
         let guard = lock(judge);
-        let ruleset = Arc::clone(guard.firewall.ruleset());
+        let rules = Rules {
+            ruleset: Arc::clone(guard.firewall.ruleset()),
+            vrfs: guard.firewall.vrf_names().clone(),
+            has_vrfs: guard.vrfs.is_some(),
+        };
         let next = guard.firewall.some(from, LISTED, |connection| found.push(connection));
         drop(guard);
         found.retain(|connection| connection.expires_ns > now);
-        let wants_more = take(&ruleset, found);
+        let wants_more = take(&rules, found);
         from = match next {
             Some(next) if wants_more => next,
             next => return next,
@@ -366,9 +463,9 @@ pub(super) fn each_some(
 /// Connections that the rules would refuse if they began now, or cannot judge: a line for each, up to a number.
 pub(super) fn standing(judge: &SharedJudge, which: Standing, most: usize, now: Nanos) -> Vec<String> {
     let mut lines = Vec::new();
-    each_some(judge, 0, now, |ruleset, found| {
-        let some = found.iter().filter(|connection| ruleset.standing(connection, now) == which);
-        lines.extend(some.map(|connection| line(ruleset, connection, now)));
+    each_some(judge, 0, now, |rules, found| {
+        let some = found.iter().filter(|connection| rules.ruleset.standing(connection, now) == which);
+        lines.extend(some.map(|connection| line(rules, connection, now)));
         lines.len() < most
     });
     lines.truncate(most);
@@ -377,8 +474,8 @@ pub(super) fn standing(judge: &SharedJudge, which: Standing, most: usize, now: N
 
 /// Ends connections that are chosen.
 pub(super) fn end(judge: &SharedJudge, now: Nanos, chosen: impl Fn(&Ruleset, &Connection) -> bool) {
-    each_some(judge, 0, now, |ruleset, found| {
-        let chosen: Vec<_> = found.iter().filter(|connection| chosen(ruleset, connection)).collect();
+    each_some(judge, 0, now, |rules, found| {
+        let chosen: Vec<_> = found.iter().filter(|connection| chosen(&rules.ruleset, connection)).collect();
         if !chosen.is_empty() {
             let mut judge = lock(judge);
             chosen.into_iter().for_each(|connection| judge.firewall.end(connection));
@@ -390,8 +487,8 @@ pub(super) fn end(judge: &SharedJudge, now: Nanos, chosen: impl Fn(&Ruleset, &Co
 /// Some connections: in the first line the place where to go on, or `-`; then a line each.
 pub(super) fn some(judge: &SharedJudge, from: usize, now: Nanos) -> String {
     let (mut lines, mut count) = (String::new(), 0);
-    let next = each_some(judge, from, now, |ruleset, found| {
-        found.iter().for_each(|connection| lines += &line(ruleset, connection, now));
+    let next = each_some(judge, from, now, |rules, found| {
+        found.iter().for_each(|connection| lines += &line(rules, connection, now));
         count += 1;
         count < SLICES
     });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPReassembler
 //!
-//! `IPReassembler([keywords HIMEM, MAX_PACKETS, MAX_PER_SOURCE, OVERLAP, TIMEOUT, MAX_MTU_ANNO])`
+//! `IPReassembler([keywords HIMEM, MAX_PACKETS, MAX_PER_SOURCE, OVERLAP, TIMEOUT, MAX_MTU_ANNO, VRF_ANNO])`
 //!
 //! Puts the fragments of IP packets together again; other packets pass unchanged.
 //!
@@ -19,8 +19,10 @@
 //! * `TIMEOUT` time without a fragment after which a packet is given up, default 30 s, at least 1 s; looked at three times
 //!   as often.
 //! * `MAX_MTU_ANNO` 2-byte annotation that receives the length of the longest fragment.
+//! * `VRF_ANNO` annotation of one byte, as `VRF`: fragments in which it differs are of different packets, and so are their
+//!   sources.
 //!
-//! **Metadata:** network header position read; the whole has the annotations of its first fragment and the timestamp of
+//! **Metadata:** network header position and `VRF_ANNO` read; the whole has the annotations of its first fragment and the timestamp of
 //! the one that completed it.
 //!
 //! **Drops:** `bad-fragment`, fragments with impossible lengths or offsets and those that contradict the end already known;
@@ -110,12 +112,13 @@ struct IpReassembler {
     overlap: Overlap,
     timeout: Nanos,
     mtu_anno: Option<usize>,
+    vrf_anno: Option<usize>,
     waiting: Slab<DatagramKey, Waiting, 1>,
     /// Those packets, the one whose last fragment came longest ago first.
     ages: List,
     spare: Spare,
     /// Packets that wait by source address; kept only where they are limited.
-    by_source: HashMap<u32, u32>,
+    by_source: HashMap<u64, u32>,
     used: usize,
     reap_at: Nanos,
     /// Whether the timer is set.
@@ -133,7 +136,7 @@ impl IpReassembler {
         self.seen += 1;
         let now = cx.now();
         self.reap(cx, now);
-        let Some(place) = place(&packet) else {
+        let Some(place) = place(&packet, self.vrf_anno) else {
             self.bad += 1;
             cx.drop(Reason::BadFragment, packet);
             return None;
@@ -327,6 +330,7 @@ impl IpReassembler {
             overlap: self.overlap,
             timeout: self.timeout,
             mtu_anno: self.mtu_anno,
+            vrf_anno: self.vrf_anno,
             waiting: Slab::new(0),
             by_source: self
                 .by_source
@@ -354,7 +358,7 @@ impl IpReassembler {
                 "the memory for fragments is used up, and others would be given up first".into(),
             );
         }
-        let key = place(&packet).map_or(DatagramKey::default(), |place| place.key);
+        let key = place(&packet, self.vrf_anno).map_or(DatagramKey::default(), |place| place.key);
         let Some(mut apart) = self.apart(key) else {
             return Rehearsed::Unknown("packet memory is exhausted".into());
         };
@@ -390,7 +394,8 @@ impl IpReassembler {
                 let ((addresses, number), w) = (self.waiting.key(id), &self.waiting[id]);
                 let have: String = w.have.iter().map(|(s, e)| format!(" ({s},{e})")).collect();
                 let address = |bits: u64| Ipv4Addr::from_bits(bits as u32);
-                format!(" {} > {} {}{have}\n", address(addresses >> 32), address(addresses), number >> 8)
+                let id = number >> 8 & 0xffff;
+                format!(" {} > {} {id}{have}\n", address(addresses >> 32), address(addresses))
             })
             .collect();
         lines.sort_unstable();
@@ -423,6 +428,7 @@ impl Element for IpReassembler {
         self.overlap = args.keyword("OVERLAP", Overlap::default());
         let timeout = args.keyword("TIMEOUT", TIMEOUT);
         self.mtu_anno = args.keyword_opt::<Anno<2>>("MAX_MTU_ANNO").map(|anno| anno.0);
+        self.vrf_anno = args.keyword_opt::<Anno<1>>("VRF_ANNO").map(|anno| anno.0);
         self.timeout = u64::try_from(timeout.as_nanos()).unwrap_or(Nanos::MAX / 2).min(Nanos::MAX / 2);
         self.waiting = Slab::new(RandomState::new().hash_one(0));
         self.spare = Spare::new(self.himem / 2);
@@ -687,6 +693,26 @@ mod tests {
         check("MAX_PACKETS 8", 12, 8);
         check("MAX_PACKETS 1", 19, 1);
         check("MAX_PER_SOURCE 3", 14, 6);
+    }
+
+    #[test]
+    fn fragments_of_two_vrfs_are_of_different_packets() {
+        let of = |vrf: u8, id, start, more| {
+            let mut p = fragment(id, start, 8, more);
+            p.set_anno_u8(packet::anno::VRF, vrf);
+            p
+        };
+        let all = [(1, 0), (2, 8), (2, 0), (1, 8)];
+        let packets = || all.map(|(vrf, start)| of(vrf, 7, start, start == 0)).into_iter();
+        for (config, wholes) in [("VRF_ANNO VRF", vec![2, 1]), ("", vec![1, 2])] {
+            let run = Rig::new(&format!("IPReassembler({config})")).packets(packets().collect()).run();
+            let found: Vec<u8> = run.out("o0").iter().map(|p| p.anno_u8(packet::anno::VRF)).collect();
+            assert_eq!(found, wholes, "{config}");
+        }
+        // Sources count in each VRF.
+        let begun = (0..8).map(|id| of(id % 2, id, 0, true)).collect();
+        let run = Rig::new("IPReassembler(VRF_ANNO VRF, MAX_PER_SOURCE 3)").packets(begun).run();
+        assert_eq!(run.drops("e"), [(Reason::ReassemblyTimeout, 6), (Reason::ReassemblyLimit, 2)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IP6Reassembler
 //!
-//! `IP6Reassembler([keywords HIMEM, TIMEOUT, MAX_FRAGMENTS])`
+//! `IP6Reassembler([keywords HIMEM, TIMEOUT, MAX_FRAGMENTS, VRF_ANNO])`
 //!
 //! Puts the fragments of IPv6 packets together again; other packets pass unchanged.
 //!
@@ -13,8 +13,9 @@
 //! * `HIMEM` bytes that may wait for missing fragments, default 1,048,576. Beyond, packets are given up, oldest first.
 //! * `TIMEOUT` time from a packet's first fragment after which it is given up, default 60 s.
 //! * `MAX_FRAGMENTS` fragments that a packet may consist of, default 128.
+//! * `VRF_ANNO` annotation of one byte, as `VRF`: fragments in which it differs are of different packets.
 //!
-//! **Metadata:** network header position read; the whole has the annotations of its first fragment and the timestamp of
+//! **Metadata:** network header position and `VRF_ANNO` read; the whole has the annotations of its first fragment and the timestamp of
 //! the one that completed it; on output 2 the parameter problem's pointer is set.
 //!
 //! **Drops:** `bad-fragment`: all fragments of a packet two of which overlap or contradict each other, exact copies of a
@@ -53,7 +54,7 @@ use wire::{Protocol, ipv6};
 
 use super::{HEADER_LEN, header};
 use crate::ip::ecn;
-use crate::tools::{Spare, alloc_like, look_again_at, time_ns};
+use crate::tools::{Anno, Spare, alloc_like, look_again_at, time_ns};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reassembler>::default())
@@ -80,8 +81,8 @@ const MAX_PAYLOAD: usize = 65_535;
 /// Pieces for which a place keeps room when its packet is gone.
 const KEPT_PIECES: usize = 8;
 
-/// What fragments of one packet have in common: addresses and identification (RFC 8200, 4.5).
-type Key = (u128, u128, u32);
+/// What fragments of one packet have in common: addresses and identification (RFC 8200, 4.5), and the VRF.
+type Key = (u128, u128, u32, u8);
 
 /// Where a fragment belongs. Offsets count from the IPv6 header's first byte.
 struct Place {
@@ -144,6 +145,7 @@ struct Ip6Reassembler {
     himem: usize,
     timeout: Nanos,
     max_fragments: usize,
+    vrf_anno: Option<usize>,
     waiting: Slab<Key, Waiting, 1>,
     /// Those packets in the order in which their time runs out.
     order: List,
@@ -179,16 +181,17 @@ fn class(packet: &Packet) -> u8 {
     header(packet).map_or(0, |h| h[1] >> 4)
 }
 
-/// The fragment header of a packet, and where the payload ends; `None` for other packets.
-fn place(packet: &Packet) -> Option<(Place, usize)> {
+/// The fragment header of a packet, and where the payload ends; `None` for other packets. `vrf` is the annotation with its VRF.
+fn place(packet: &Packet, vrf: Option<usize>) -> Option<(Place, usize)> {
     let h = header(packet)?;
     let end = HEADER_LEN + usize::from(u16::from_be_bytes([h[4], h[5]]));
     let ip = packet.network()?;
     let payload = ip.get(HEADER_LEN..end)?;
+    let vrf = vrf.map_or(0, |at| packet.anno_u8(at));
     let address = |at: usize| h[at..].first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
     let place = |fragment: ipv6::Fragment, header_at: usize, named_at: usize| {
         let place = Place {
-            key: (address(8), address(24), fragment.id),
+            key: (address(8), address(24), fragment.id, vrf),
             ip_at: packet.len() - ip.len(),
             header_at,
             named_at,
@@ -261,7 +264,7 @@ impl Waiting {
     /// Takes the bytes out of a fragment that was alone, because others come.
     fn open(&mut self) {
         if let (true, Some(first), Some(piece)) = (self.alone, &self.first, self.pieces.first())
-            && let Some((place, _)) = place(first)
+            && let Some((place, _)) = place(first, None)
         {
             let at = place.ip_at + place.header_at + FRAGMENT_HEADER_LEN;
             self.bytes.extend_from_slice(&first.data()[at..at + piece.len]);
@@ -343,7 +346,7 @@ impl Waiting {
     /// The whole packet, with `ecn` added to its congestion field; `None` when it is too long or memory is exhausted.
     fn joined_bytes(&self, ecn: u8) -> Option<Packet> {
         let first = self.first.as_ref()?;
-        let (place, _) = place(first)?;
+        let (place, _) = place(first, None)?;
         let headers_end = place.ip_at + place.header_at;
         let payload_len = place.header_at - HEADER_LEN + self.bytes.len();
         if payload_len > MAX_PAYLOAD {
@@ -393,7 +396,7 @@ fn without_header(packet: &mut Packet, place: &Place) {
 impl Ip6Reassembler {
     /// Takes a packet that may be a fragment; what goes on in its place.
     fn take(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
-        let Some((place, end)) = place(&packet) else { return Some(packet) };
+        let Some((place, end)) = place(&packet, self.vrf_anno) else { return Some(packet) };
         self.seen += 1;
         if place.start == 0 && !place.more {
             without_header(&mut packet, &place);
@@ -594,6 +597,7 @@ impl Ip6Reassembler {
             himem: usize::MAX,
             timeout: self.timeout,
             max_fragments: self.max_fragments,
+            vrf_anno: self.vrf_anno,
             waiting: Slab::new(0),
             looks: true,
             ..Ip6Reassembler::default()
@@ -614,7 +618,7 @@ impl Ip6Reassembler {
                 "the memory for fragments is used up, and others would be given up".into(),
             );
         }
-        let key = place(&packet).map_or(Key::default(), |(place, _)| place.key);
+        let key = place(&packet, self.vrf_anno).map_or(Key::default(), |(place, _)| place.key);
         let Some(mut apart) = self.apart(key) else {
             return Rehearsed::Unknown("packet memory is exhausted".into());
         };
@@ -643,7 +647,7 @@ impl Ip6Reassembler {
             .waiting
             .list(0, self.order)
             .map(|id| {
-                let ((from, to, number), w) = (self.waiting.key(id), &self.waiting[id]);
+                let ((from, to, number, _), w) = (self.waiting.key(id), &self.waiting[id]);
                 let have: String = w.pieces.iter().map(|p| format!(" ({},{})", p.start, p.end())).collect();
                 format!(" {} > {} {number:#x}{have}\n", Ipv6Addr::from_bits(from), Ipv6Addr::from_bits(to))
             })
@@ -667,6 +671,7 @@ impl Element for Ip6Reassembler {
         self.himem = args.keyword("HIMEM", 1 << 20);
         self.timeout = time_ns(args, "TIMEOUT", 60 * SECOND);
         self.max_fragments = args.keyword("MAX_FRAGMENTS", 128);
+        self.vrf_anno = args.keyword_opt::<Anno<1>>("VRF_ANNO").map(|anno| anno.0);
         self.waiting = Slab::new(RandomState::new().hash_one(0));
         self.spare = Spare::new(self.himem / 2);
     }

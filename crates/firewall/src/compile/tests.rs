@@ -80,6 +80,7 @@ fn facts() -> impl Strategy<Value = Facts> {
             Facts {
                 from,
                 to,
+                vrfs: [0; 2],
                 source: address(hosts[0]),
                 destination: address(hosts[1]),
                 protocol,

@@ -5,11 +5,11 @@
 //! place takes time for the rules, and none for the connections.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 
 use super::hits::Hits;
 use super::mirror::Told;
 use super::rates::network;
+use super::sides::Source;
 use crate::policy::{Limit, Policy};
 
 /// The slot of the default.
@@ -56,7 +56,7 @@ pub(super) struct Book {
     /// The slot of each rule.
     of_rule: Vec<u32>,
     /// Connections by slot, and by source or network. Each has one at least, so there are no more than twice the connections.
-    sources: HashMap<(u32, IpAddr, bool), u32>,
+    sources: HashMap<(u32, Source, bool), u32>,
     /// What is to be reported to a peer.
     pub(super) told: Option<Told>,
 }
@@ -175,7 +175,7 @@ impl Book {
     }
 
     /// Whether a source, or its network, has as many connections as a rule allows.
-    pub(super) fn has_too_many(&self, rule: u32, source: IpAddr, policy: &Policy) -> bool {
+    pub(super) fn has_too_many(&self, rule: u32, source: Source, policy: &Policy) -> bool {
         let (slot, limits) = (self.slot(Some(rule)), &policy.rules[rule as usize]);
         let reaches = |most: Option<u32>, (address, is_network)| {
             most.is_some_and(|most| {
@@ -187,7 +187,7 @@ impl Book {
     }
 
     /// A connection begins. Its source's are counted if `counts_source`.
-    pub(super) fn began(&mut self, slot: u32, source: IpAddr, counts_source: bool) {
+    pub(super) fn began(&mut self, slot: u32, source: Source, counts_source: bool) {
         self.slots[slot as usize].counts.connections += 1;
         if counts_source {
             for (address, is_network) in kinds(source) {
@@ -197,7 +197,7 @@ impl Book {
     }
 
     /// It ends.
-    pub(super) fn ended(&mut self, slot: u32, source: IpAddr, counts_source: bool) {
+    pub(super) fn ended(&mut self, slot: u32, source: Source, counts_source: bool) {
         self.slots[slot as usize].counts.connections -= 1;
         if counts_source {
             self.left(slot, source);
@@ -205,7 +205,7 @@ impl Book {
     }
 
     /// A connection does not count as one of its source any more.
-    pub(super) fn left(&mut self, slot: u32, source: IpAddr) {
+    pub(super) fn left(&mut self, slot: u32, source: Source) {
         for (address, is_network) in kinds(source) {
             let key = (slot, address, is_network);
             if let Some(has) = self.sources.get_mut(&key) {
@@ -219,6 +219,6 @@ impl Book {
 }
 
 /// A source as an address and as a network.
-pub(super) fn kinds(source: IpAddr) -> [(IpAddr, bool); 2] {
-    [(source, false), (network(source), true)]
+pub(super) fn kinds(source: Source) -> [(Source, bool); 2] {
+    [(source, false), (Source { address: network(source.address), ..source }, true)]
 }

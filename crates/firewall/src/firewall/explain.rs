@@ -40,6 +40,10 @@ impl Ruleset {
             }
             (Verdict::Drop(Cause::Malformed), _) => "its headers are wrong".to_owned(),
             (Verdict::Drop(Cause::Fragment), _) => "a fragment whose first one has not come".to_owned(),
+            (Verdict::Drop(Cause::Ambiguous), _) => {
+                "a connection from another VRF has the same answers: addresses must differ where VRFs meet"
+                    .to_owned()
+            }
             (Verdict::Drop(Cause::Full), _) => "there is no room for another connection".to_owned(),
             (Verdict::Drop(Cause::SourceLimit), by) => {
                 format!("its source has too many connections, by {}", by.unwrap_or_default())

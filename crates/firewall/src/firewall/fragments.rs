@@ -16,7 +16,7 @@ const KEPT: usize = 8192;
 /// How long (RFC 8200, 4.5).
 const TIME_NS: u64 = 60 * SECOND;
 
-type Packet = (IpAddr, IpAddr, u32, u8);
+type Packet = (IpAddr, IpAddr, u32, u8, u16);
 
 /// A first fragment.
 #[derive(Clone, Copy, Debug)]

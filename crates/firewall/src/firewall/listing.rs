@@ -15,6 +15,8 @@ pub(super) const SIX_FROM: usize = 1 << 32;
 /// A connection, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
+    /// The VRF of its first packet and that of its answers: see [`VrfNames`](super::VrfNames).
+    pub vrfs: [u16; 2],
     /// The source of its first packet.
     pub source: IpAddr,
     /// The destination of its first packet.
@@ -65,6 +67,7 @@ impl Firewall {
         let entry = flow.value;
         let (packets, bytes) = side.tally.of(FlowTable::<Entry, K>::number(id));
         Connection {
+            vrfs: [flow.forward.vrf(), flow.reply.vrf()],
             source,
             destination,
             protocol,
@@ -89,6 +92,7 @@ impl Connection {
         let facts = Facts {
             from: self.zones[0],
             to: self.zones[1],
+            vrfs: self.vrfs,
             source: self.source,
             destination: self.destination,
             protocol: self.protocol,

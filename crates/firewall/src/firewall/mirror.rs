@@ -13,7 +13,7 @@ use super::proxied::Proxy;
 use super::zones::{GONE, OWN};
 use super::{Addresses, Connection, Entry, Firewall, FlowTable, Room, Side, Track, is_settled};
 use crate::policy::{SELF, TCP, Timeouts};
-use crate::record::{ConnectionRecord, zone};
+use crate::record::{ConnectionRecord, name_number};
 use crate::ruleset::Standing;
 use crate::track::{State, Tcp, timeout};
 
@@ -31,6 +31,7 @@ pub(super) struct Name {
 pub(super) struct Gone {
     record: ConnectionRecord,
     zones: [u16; 2],
+    vrfs: [u16; 2],
     expires_ns: u64,
 }
 
@@ -71,12 +72,12 @@ pub(super) fn note_change<K: Addresses>(
 pub(super) fn ended<K: Addresses>(book: &mut Book, flow: &Flow<Entry, K>) {
     let entry = &flow.value;
     if let Some(told) = book.told.as_mut().filter(|_| entry.is_told && !is_mirrored(flow.expires_ns)) {
-        told.push(Change::End(gone(flow.forward, entry, flow.expires_ns)));
+        told.push(Change::End(gone([flow.forward, flow.reply], entry, flow.expires_ns)));
     }
-    book.ended(entry.slot, flow.forward.parts().0, entry.counts_source);
+    book.ended(entry.slot, flow.forward.source(), entry.counts_source);
 }
 
-fn gone<K: Addresses>(forward: K, entry: &Entry, expires_ns: u64) -> Gone {
+fn gone<K: Addresses>([forward, reply]: [K; 2], entry: &Entry, expires_ns: u64) -> Gone {
     let (source, destination, protocol, ports) = forward.parts();
     let (scales, fins) = match &entry.track {
         Track::Tcp(tcp) => ([0, 1].map(|side| tcp.scale(side)), tcp.fins()),
@@ -87,6 +88,7 @@ fn gone<K: Addresses>(forward: K, entry: &Entry, expires_ns: u64) -> Gone {
         ends: [source, destination],
         ports,
         zones: [0; 2],
+        vrfs: [0; 2],
         state: entry.track.state(),
         scales,
         fins,
@@ -94,7 +96,7 @@ fn gone<K: Addresses>(forward: K, entry: &Entry, expires_ns: u64) -> Gone {
         shift: entry.proxy.and_then(|proxy| proxy.shift()),
         idle_ms: 0,
     };
-    Gone { record, zones: entry.zones, expires_ns }
+    Gone { record, zones: entry.zones, vrfs: [forward.vrf(), reply.vrf()], expires_ns }
 }
 
 /// Whether a connection counts as one of its source no more.
@@ -132,7 +134,7 @@ impl<K: Addresses> Side<K> {
         if is_asking && !flow.value.is_told {
             return None;
         }
-        let gone = gone(flow.forward, flow.value, flow.expires_ns);
+        let gone = gone([flow.forward, flow.reply], flow.value, flow.expires_ns);
         self.table.get_mut(id)?.is_told = true;
         Some(gone)
     }
@@ -181,6 +183,8 @@ impl<K: Addresses> Side<K> {
 struct Parts<'a> {
     now_ns: u64,
     record: &'a ConnectionRecord,
+    /// The VRFs of its packets there and back.
+    vrfs: [u16; 2],
     timeouts: &'a Timeouts,
     book: &'a mut Book,
     /// Whether there are as many connections as there may be.
@@ -218,11 +222,13 @@ impl Parts<'_> {
         entry: Result<Entry, NotTaken>,
     ) -> Result<(), NotTaken> {
         let ConnectionRecord { protocol, ends, ports, .. } = *self.record;
-        let key = K::make(ends[0], ends[1], protocol, ports).ok_or(NotTaken::Malformed)?;
-        for known in [key, key.back()] {
+        let [there, back] = self.vrfs;
+        let key = K::make(there, ends[0], ends[1], protocol, ports).ok_or(NotTaken::Malformed)?;
+        let keys = [key, key.back(back)];
+        for known in keys {
             let Some(id) = side.table.lookup(&known).map(|hit| hit.id) else { continue };
             let Some(flow) = side.table.flow(id) else { continue };
-            if flow.forward == key {
+            if [flow.forward, flow.reply] == keys {
                 self.renew(side, id, track);
                 return Ok(());
             }
@@ -235,10 +241,10 @@ impl Parts<'_> {
         if self.is_full && !side.make(self.now_ns, self.book) && !other.make(self.now_ns, self.book) {
             return Err(NotTaken::Full);
         }
-        self.book.began(entry.slot, ends[0], entry.counts_source);
+        self.book.began(entry.slot, key.source(), entry.counts_source);
         let (slot, counts_source) = (entry.slot, entry.counts_source);
-        if !side.insert(key, entry, NEVER, None) {
-            self.book.ended(slot, ends[0], counts_source);
+        if !side.insert(keys, entry, NEVER, None) {
+            self.book.ended(slot, key.source(), counts_source);
             return Err(NotTaken::Full);
         }
         Ok(())
@@ -255,7 +261,7 @@ impl Parts<'_> {
             let there = u64::from(self.record.idle_ms) * MS;
             let is_theirs = here > there.saturating_add(SLACK_NS);
             if is_next || is_theirs {
-                let left = gone(flow.forward, flow.value, flow.expires_ns);
+                let left = gone([flow.forward, flow.reply], flow.value, flow.expires_ns);
                 self.book.told.iter_mut().for_each(|told| told.push(Change::Yield(left)));
                 side.table.set_expiry(id, NEVER);
             } else {
@@ -265,19 +271,20 @@ impl Parts<'_> {
                 side.table.set_expiry(id, until);
             }
         }
+        let Some(source) = side.table.flow(id).map(|flow| flow.forward.source()) else { return };
         let Some(entry) = side.table.get_mut(id) else { return };
         (entry.track, entry.is_told, entry.is_marked) = (track, true, false);
         entry.proxy = self.record.shift.map(Proxy::resumed);
         if entry.counts_source && is_over(entry.track.state()) {
             entry.counts_source = false;
-            self.book.left(entry.slot, self.record.ends[0]);
+            self.book.left(entry.slot, source);
         }
     }
 
     /// The connection of the record, with the number of nanoseconds that it has been idle here; none if it is mirrored.
     fn known<K: Addresses>(&self, side: &Side<K>) -> Option<(FlowId, Option<u64>)> {
         let ConnectionRecord { protocol, ends, ports, .. } = *self.record;
-        let id = side.table.lookup(&K::make(ends[0], ends[1], protocol, ports)?)?.id;
+        let id = side.table.lookup(&K::make(self.vrfs[0], ends[0], ends[1], protocol, ports)?)?.id;
         let flow = side.table.flow(id)?;
         let here = idle(self.now_ns, self.timeouts, protocol, flow.value.track.state(), flow.expires_ns);
         Some((id, (!is_mirrored(flow.expires_ns)).then_some(here)))
@@ -315,25 +322,39 @@ impl Firewall {
         let policy = &self.ruleset.policy;
         let number = |lasting: u16| {
             let present = usize::from(self.zones.present(lasting));
-            policy.zones.get(present).map_or(u32::MAX, |one| zone(&one.name))
+            policy.zones.get(present).map_or(u32::MAX, |one| name_number(&one.name))
         };
         let ConnectionRecord { protocol, state, .. } = gone.record;
         let idle_ms = idle(now_ns, &policy.timeouts, protocol, state, gone.expires_ns) / MS;
         let idle_ms = u32::try_from(idle_ms).unwrap_or(u32::MAX);
-        ConnectionRecord { zones: gone.zones.map(number), idle_ms, ..gone.record }
+        let vrfs = gone.vrfs.map(|vrf| self.vrfs.name(vrf).map_or(0, name_number));
+        ConnectionRecord { zones: gone.zones.map(number), vrfs, idle_ms, ..gone.record }
+    }
+
+    /// The VRFs of a record here.
+    fn vrfs_of(&self, record: &ConnectionRecord) -> Result<[u16; 2], NotTaken> {
+        let [there, back] = record.vrfs.map(|number| self.vrfs.numbered(number));
+        Ok([there.ok_or(NotTaken::Policy)?, back.ok_or(NotTaken::Policy)?])
     }
 
     /// The number of a record's zone in the rules here.
     fn zone_of(&self, number: u32) -> Option<u8> {
-        let at = self.ruleset.policy.zones.iter().position(|one| zone(&one.name) == number)?;
+        let at = self.ruleset.policy.zones.iter().position(|one| name_number(&one.name) == number)?;
         u8::try_from(at).ok().filter(|at| ![SELF, GONE].contains(at))
     }
 
     /// What is kept of a new connection of the peer, if the rules here accept its first packet, or that of the connection that announced it.
-    fn entry_of(&self, now_ns: u64, record: &ConnectionRecord, track: Track) -> Result<Entry, NotTaken> {
+    fn entry_of(
+        &self,
+        now_ns: u64,
+        record: &ConnectionRecord,
+        vrfs: [u16; 2],
+        track: Track,
+    ) -> Result<Entry, NotTaken> {
         let [from, to] = record.zones.map(|number| self.zone_of(number));
         let zones = [from.ok_or(NotTaken::Policy)?, to.ok_or(NotTaken::Policy)?];
         let facts = Connection {
+            vrfs,
             source: record.ends[0],
             destination: record.ends[1],
             protocol: record.protocol,
@@ -376,12 +397,13 @@ impl Firewall {
     /// Takes a connection of the peer.
     fn put(&mut self, now_ns: u64, record: &ConnectionRecord) -> Result<(), NotTaken> {
         let track = track(record)?;
-        let entry = self.entry_of(now_ns, record, track.clone());
+        let vrfs = self.vrfs_of(record)?;
+        let entry = self.entry_of(now_ns, record, vrfs, track.clone());
         let (present, bound) = (self.len(), self.bound());
         let entry = if present > bound { entry.and(Err(NotTaken::Full)) } else { entry };
         let Firewall { four, six, book, ruleset, .. } = self;
         let (timeouts, is_full) = (&ruleset.policy.timeouts, present >= bound);
-        let mut parts = Parts { now_ns, record, timeouts, book, is_full };
+        let mut parts = Parts { now_ns, record, vrfs, timeouts, book, is_full };
         if record.ends[0].is_ipv6() {
             parts.put::<FlowKey6>(six, four, track, entry)
         } else {
@@ -459,8 +481,9 @@ impl Table for Firewall {
         if op == Op::Put {
             return self.put(now_ns, record);
         }
+        let vrfs = self.vrfs_of(record)?;
         let timeouts = &self.ruleset.policy.timeouts;
-        let mut parts = Parts { now_ns, record, timeouts, book: &mut self.book, is_full: false };
+        let mut parts = Parts { now_ns, record, vrfs, timeouts, book: &mut self.book, is_full: false };
         match (op, record.ends[0].is_ipv6()) {
             (Op::End, false) => parts.end(&mut self.four),
             (Op::End, true) => parts.end(&mut self.six),

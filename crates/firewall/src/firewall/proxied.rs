@@ -5,7 +5,7 @@ use tables::flow::{Direction, FlowId};
 
 use super::{Addresses, Bench, Cause, Decision, Entry, Side, Track, Verdict};
 use crate::policy::{SELF, SynProxy};
-use crate::proxy::cookie::{Cookie, Ends, GOOD_NS, Options};
+use crate::proxy::cookie::{Cookie, Cookies, Ends, GOOD_NS, Options};
 use crate::proxy::segment::{Made, options};
 use crate::proxy::translate::Shift;
 use crate::seen::{Part, Seen, transport, transport_of_quote};
@@ -180,6 +180,10 @@ impl Bench<'_> {
         segment.map(options).unwrap_or_default()
     }
 
+    fn cookies_for(&self, seen: &Seen) -> Cookies {
+        self.cookies.in_vrf(seen.facts.vrfs[0])
+    }
+
     pub(super) fn decides(&self, verdict: Verdict, rule: Option<u32>, is_known: bool) -> Decision {
         Decision { verdict, rule, is_known, is_related: false, is_proxied: true, logs: false }
     }
@@ -208,7 +212,7 @@ impl Bench<'_> {
         let policy = &self.ruleset.policy.synproxy;
         let (ends, asked) = (ends(seen), self.options());
         let agreed = agreed(asked, policy);
-        let cookie = self.cookies.make(self.now_ns, &ends, segment.sequence, &agreed);
+        let cookie = self.cookies_for(seen).make(self.now_ns, &ends, segment.sequence, &agreed);
         let size = policy.mss.unwrap_or(SIZE[usize::from(seen.facts.source.is_ipv6())]);
         let stamps = cookie.stamp.zip(asked.stamps).map(|(stamp, [theirs, _])| [stamp, theirs]);
         let scale = agreed.scale.and(policy.scale);
@@ -236,7 +240,7 @@ impl Bench<'_> {
         // A client that probes a closed window does so with the number before (RFC 9293, 3.8.6.1).
         let (sequence, found) = [1, 0].into_iter().find_map(|before| {
             let sequence = segment.sequence.wrapping_sub(before);
-            Some((sequence, self.cookies.check(self.now_ns, &ends, sequence, cookie)?))
+            Some((sequence, self.cookies_for(seen).check(self.now_ns, &ends, sequence, cookie)?))
         })?;
         let scale = found.scale.unwrap_or(0);
         let window = (u32::from(segment.window) << scale).min(u16::MAX.into()) as u16;
@@ -271,7 +275,7 @@ impl Bench<'_> {
         let stamp = self.options().stamps.map(|[value, _]| value);
         let cookie = Cookie { sequence: segment.sequence, stamp };
         let asked = segment.acknowledgement.wrapping_sub(1);
-        self.cookies.check(self.now_ns, &back(ends(seen)), asked, cookie).is_some()
+        self.cookies_for(seen).check(self.now_ns, &back(ends(seen)), asked, cookie).is_some()
     }
 
     /// Whether a segment without a connection may acknowledge a cookie.

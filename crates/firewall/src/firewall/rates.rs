@@ -7,6 +7,7 @@
 
 use std::net::IpAddr;
 
+use super::sides::Source;
 use crate::policy::Limit;
 use crate::proxy::hash;
 
@@ -64,18 +65,18 @@ impl Rates {
         &mut self,
         now_ns: u64,
         slot: u32,
-        (source, is_network): (IpAddr, bool),
+        (source, is_network): (Source, bool),
         limit: &Limit,
         spends: bool,
     ) -> bool {
         if self.groups.is_empty() {
             self.groups = vec![Default::default(); GROUPS];
         }
-        let bits = match source {
+        let bits = match source.address {
             IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
             IpAddr::V6(address) => address.to_bits(),
         };
-        let kind = u64::from(slot) << 1 | u64::from(is_network);
+        let kind = u64::from(source.vrf) << 48 | u64::from(slot) << 1 | u64::from(is_network);
         let tag = hash(self.key, &[bits as u64, (bits >> 64) as u64, kind]).max(1);
         let group = &mut self.groups[tag as usize % GROUPS];
         let known = group.iter().position(|bucket| bucket.tag == tag);
@@ -105,8 +106,8 @@ mod tests {
 
     const LIMIT: Limit = Limit { rate: 2.0, burst: 3 };
 
-    fn source(n: u32) -> (IpAddr, bool) {
-        (Ipv4Addr::from(n).into(), false)
+    fn source(n: u32) -> (Source, bool) {
+        (Source { vrf: 0, address: Ipv4Addr::from(n).into() }, false)
     }
 
     #[test]
@@ -117,7 +118,9 @@ mod tests {
             let allowed = (0..5).filter(|_| rates.allow(now, 1, source(7), &LIMIT, true)).count();
             assert_eq!(allowed, expected, "{now}");
         }
-        // Others, other rules, and the network of the same number.
+        // Others, other rules, the same address in another VRF, and the network of the same number.
+        let elsewhere = Source { vrf: 1, ..source(7).0 };
+        assert!(rates.allow(9 * SECOND, 1, (elsewhere, false), &LIMIT, true));
         assert!(rates.allow(9 * SECOND, 1, source(8), &LIMIT, true));
         assert!(rates.allow(9 * SECOND, 2, source(7), &LIMIT, true));
         assert!(rates.allow(9 * SECOND, 1, (source(7).0, true), &LIMIT, true));

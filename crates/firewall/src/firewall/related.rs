@@ -101,13 +101,22 @@ pub struct AnnouncedCounts {
 /// The two ends of a control connection, the client first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ends {
+    /// The VRFs of the client's packets and of the server's.
+    pub(super) vrfs: [u16; 2],
     pub(super) client: (IpAddr, u16),
     pub(super) server: (IpAddr, u16),
+}
+
+/// VRFs, seen from the other side.
+pub(super) fn swapped([there, back]: [u16; 2]) -> [u16; 2] {
+    [back, there]
 }
 
 /// An awaited connection: from any port of a host to a port of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Awaited {
+    /// Of its packets and of their answers.
+    vrfs: [u16; 2],
     protocol: u8,
     source: IpAddr,
     destination: IpAddr,
@@ -224,7 +233,8 @@ impl Related {
             }
             counts.announced += 1;
             let other = if is_server { ends.client.0 } else { ends.server.0 };
-            let new = Awaited { protocol: TCP, source: other, destination: own, port: command.port };
+            let vrfs = if is_server { ends.vrfs } else { swapped(ends.vrfs) };
+            let new = Awaited { vrfs, protocol: TCP, source: other, destination: own, port: command.port };
             if let Some(old) = awaits.replace(new).filter(|old| *old != new) {
                 awaited.remove(&old);
             }
@@ -246,7 +256,8 @@ impl Related {
             return;
         }
         counts.announced += 1;
-        let new = Awaited { protocol: UDP, source: ends.server.0, destination: client, port };
+        let vrfs = swapped(ends.vrfs);
+        let new = Awaited { vrfs, protocol: UDP, source: ends.server.0, destination: client, port };
         let parent = Parent { service: Service::Tftp, client_port: port, is_from_server: true };
         self.awaited.insert(new, Announced { parent, ends_ns: now_ns + PATIENCE_NS });
     }
@@ -272,14 +283,15 @@ impl Related {
 
     fn key(facts: &Facts) -> Option<Awaited> {
         let (protocol, source, destination) = (facts.protocol, facts.source, facts.destination);
-        Some(Awaited { protocol, source, destination, port: facts.ports?[1] })
+        Some(Awaited { vrfs: facts.vrfs, protocol, source, destination, port: facts.ports?[1] })
     }
 
     /// A connection begins: what was known of an earlier one between the same ends is over.
     pub(super) fn forget_earlier(&mut self, facts: &Facts) {
         let Some([from, to]) = facts.ports.filter(|_| !self.controls.map.is_empty()) else { return };
         if facts.protocol == TCP && to == ftp::SERVER {
-            self.forget(&Ends { client: (facts.source, from), server: (facts.destination, to) });
+            let (client, server) = ((facts.source, from), (facts.destination, to));
+            self.forget(&Ends { vrfs: facts.vrfs, client, server });
         }
     }
 

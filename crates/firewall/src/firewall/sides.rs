@@ -11,29 +11,52 @@ use super::{Entry, mirror};
 /// Connections that are looked at for one that may go, when there is no room.
 const SWEPT: usize = 128;
 
+/// Where connections come from: their VRF and their source, or the network of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Source {
+    pub(super) vrf: u16,
+    pub(super) address: IpAddr,
+}
+
 /// An address that a key is made of.
 pub(super) trait Addresses: Key {
     /// Whether it is of IPv6.
     const SIX: bool;
-    fn make(source: IpAddr, destination: IpAddr, protocol: u8, ports: [u16; 2]) -> Option<Self>;
-    fn back(self) -> Self;
+    fn make(vrf: u16, source: IpAddr, destination: IpAddr, protocol: u8, ports: [u16; 2]) -> Option<Self>;
+    /// The key of answers that come in a VRF.
+    fn back(self, vrf: u16) -> Self;
     fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]);
+    fn vrf(self) -> u16;
+    /// Where its packets come from.
+    fn source(self) -> Source {
+        Source { vrf: self.vrf(), address: self.parts().0 }
+    }
 }
 
 impl Addresses for FlowKey {
     const SIX: bool = false;
 
-    fn make(source: IpAddr, destination: IpAddr, proto: u8, [sport, dport]: [u16; 2]) -> Option<FlowKey> {
+    fn make(
+        zone: u16,
+        source: IpAddr,
+        destination: IpAddr,
+        proto: u8,
+        [sport, dport]: [u16; 2],
+    ) -> Option<FlowKey> {
         match (source, destination) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                Some(FlowKey { src: src.into(), dst: dst.into(), sport, dport, proto, zone: 0 })
+                Some(FlowKey { src: src.into(), dst: dst.into(), sport, dport, proto, zone })
             }
             _ => None,
         }
     }
 
-    fn back(self) -> FlowKey {
-        self.reversed()
+    fn back(self, vrf: u16) -> FlowKey {
+        FlowKey { zone: vrf, ..self.reversed() }
+    }
+
+    fn vrf(self) -> u16 {
+        self.zone
     }
 
     fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]) {
@@ -45,17 +68,27 @@ impl Addresses for FlowKey {
 impl Addresses for FlowKey6 {
     const SIX: bool = true;
 
-    fn make(source: IpAddr, destination: IpAddr, proto: u8, [sport, dport]: [u16; 2]) -> Option<FlowKey6> {
+    fn make(
+        zone: u16,
+        source: IpAddr,
+        destination: IpAddr,
+        proto: u8,
+        [sport, dport]: [u16; 2],
+    ) -> Option<FlowKey6> {
         match (source, destination) {
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                Some(FlowKey6 { src: src.into(), dst: dst.into(), sport, dport, proto, zone: 0 })
+                Some(FlowKey6 { src: src.into(), dst: dst.into(), sport, dport, proto, zone })
             }
             _ => None,
         }
     }
 
-    fn back(self) -> FlowKey6 {
-        self.reversed()
+    fn back(self, vrf: u16) -> FlowKey6 {
+        FlowKey6 { zone: vrf, ..self.reversed() }
+    }
+
+    fn vrf(self) -> u16 {
+        self.zone
     }
 
     fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]) {
@@ -79,9 +112,15 @@ impl<K: Addresses> Side<K> {
         Side { table: FlowTable::new(capacity, seed), tally: Tally::default(), hand: 0 }
     }
 
-    /// Enters a connection whose first packet has so many bytes, if it has come by; returns whether it is there.
-    pub(super) fn insert(&mut self, key: K, entry: Entry, expires_ns: u64, first: Option<u32>) -> bool {
-        let made = self.table.insert(key, key.back(), entry, expires_ns);
+    /// Enters a connection by the keys of its packets there and back. Its first packet has so many bytes, if it has come by. Returns whether it is there.
+    pub(super) fn insert(
+        &mut self,
+        [there, back]: [K; 2],
+        entry: Entry,
+        expires_ns: u64,
+        first: Option<u32>,
+    ) -> bool {
+        let made = self.table.insert(there, back, entry, expires_ns);
         if let Ok(id) = &made {
             let bytes = first.unwrap_or(0).into();
             self.tally.begin(FlowTable::<Entry, K>::number(*id), [first.is_some().into(), 0], [bytes, 0]);

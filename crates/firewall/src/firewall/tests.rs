@@ -3,6 +3,7 @@
 mod macs;
 mod mirror;
 mod shared;
+mod vrfs;
 
 use std::path::Path;
 

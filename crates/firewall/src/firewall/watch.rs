@@ -3,7 +3,7 @@
 
 use tables::flow::{Direction, FlowTable};
 
-use super::related::{AnnouncedCounts, Ends, Parent, Service};
+use super::related::{AnnouncedCounts, Ends, Parent, Service, swapped};
 use super::{Addresses, Ahead, Entry, Firewall, Prepared};
 use crate::policy::Facts;
 use crate::seen::{Part, Seen, payload};
@@ -64,8 +64,8 @@ impl Firewall {
         let Facts { source, destination, ports: Some([from, to]), .. } = seen.facts else { return };
         let (sender, receiver) = ((source, from), (destination, to));
         let ends = match known.is_from_server {
-            true => Ends { client: receiver, server: sender },
-            false => Ends { client: sender, server: receiver },
+            true => Ends { vrfs: swapped(seen.facts.vrfs), client: receiver, server: sender },
+            false => Ends { vrfs: seen.facts.vrfs, client: sender, server: receiver },
         };
         match (service, &seen.part) {
             // The client starts another connection, and its server agrees.
@@ -94,6 +94,7 @@ impl Parent {
         let swapped = Facts {
             from: announced.to,
             to: announced.from,
+            vrfs: swapped(announced.vrfs),
             source: announced.destination,
             destination: announced.source,
             ..announced
@@ -300,7 +301,7 @@ mod tests {
             assert_eq!(fw.rehearse(SECOND, &data, OUTSIDE, INSIDE).verdict, verdict);
         }
         // The parent is gone.
-        fw.end_of(host.parse().unwrap(), server.parse().unwrap(), 6, [4000, 21]);
+        fw.end_of(0, host.parse().unwrap(), server.parse().unwrap(), 6, [4000, 21]);
         assert_eq!(fw.judge(SECOND, &syn((server, 20), (host, 1027)), OUTSIDE, INSIDE).verdict, REFUSED);
         // The same ports again, with other numbers.
         let mut talk = Talk::open(&mut fw, (host, 4000), (server, 21), [INSIDE, OUTSIDE]);

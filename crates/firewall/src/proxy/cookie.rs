@@ -6,7 +6,7 @@
 //! timestamp  31..6 milliseconds  5 unused   4 SACK   3..0 window scaling, 15 for none
 //! ```
 //!
-//! The hash covers addresses, ports, the client's sequence number, the whole slot, the size and the options. So a right guess takes 2^24 tries for
+//! The hash covers the VRF, addresses, ports, the client's sequence number, the whole slot, the size and the options. So a right guess takes 2^24 tries for
 //! each slot of 32 s. A cookie is good for one to two slots. Options other than the size come back in the timestamp that the client echoes (RFC 7323, 3.2);
 //! a client without timestamps gets none of them.
 
@@ -49,6 +49,8 @@ pub type Ends = [(IpAddr, u16); 2];
 #[derive(Clone, Copy, Debug)]
 pub struct Cookies {
     key: [u64; 2],
+    /// The VRF of the connections.
+    vrf: u16,
 }
 
 /// A cookie and the timestamp that goes with it, for clients that have timestamps.
@@ -63,7 +65,12 @@ pub struct Cookie {
 impl Cookies {
     /// `seed` should be random, and nobody else should know it.
     pub fn new(seed: u64) -> Cookies {
-        Cookies { key: [1, 2].map(|word| sip::hash([seed, !seed], &[word])) }
+        Cookies { key: [1, 2].map(|word| sip::hash([seed, !seed], &[word])), vrf: 0 }
+    }
+
+    /// Those for connections in a VRF: a client has to prove its address in each.
+    pub fn in_vrf(self, vrf: u16) -> Cookies {
+        Cookies { vrf, ..self }
     }
 
     /// The cookie for a SYN with this sequence number and these options.
@@ -110,7 +117,8 @@ impl Cookies {
         };
         let [[a, b], [c, d]] = [words(ends[0].0), words(ends[1].0)];
         let ports = u64::from(ends[0].1) << 16 | u64::from(ends[1].1);
-        let options = u64::from(size) << 32 | bits.map_or(u64::from(u32::MAX), u64::from);
+        let options =
+            u64::from(self.vrf) << 48 | u64::from(size) << 32 | bits.map_or(u64::from(u32::MAX), u64::from);
         let all = [a, b, c, d, ports << 32 | u64::from(sequence), slot, options];
         sip::hash(self.key, &all) as u32 & 0xff_ffff
     }
@@ -136,6 +144,7 @@ mod tests {
             let good = |now: u64, ends: &Ends, sequence: u32, cookie: Cookie| {
                 cookies.check(now, ends, sequence, cookie).is_some()
             };
+            assert!(cookies.in_vrf(1).check(start, &ends(0), 9, cookie).is_none());
             assert!(good(start, &ends(0), 9, cookie) && good(start + SLOT_NS, &ends(0), 9, cookie));
             assert!(!good(start + GOOD_NS, &ends(0), 9, cookie));
             // The bits of the slot come again.

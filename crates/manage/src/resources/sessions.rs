@@ -33,6 +33,7 @@ pub(super) const ROUTES: &[Route] = &[
         ("port", "integer", "Only with this port on one side."),
         ("protocol", "string", "Only of this protocol, by its name."),
         ("state", "string", "Only in this state."),
+        ("vrf", "string", "Only of this VRF; main is the main table."),
         ("limit", "integer", "About so many at most (100)."),
         ("cursor", "string", "The field 'next' of the page before."),
     ]),
@@ -65,6 +66,7 @@ fn body() -> Value {
         "address:string ADDRESS, ADDRESS/LENGTH or FIRST-LAST.",
         "port*:integer? Only with this port on one side.",
         "protocol*:string? Only of this protocol.",
+        "vrf*:string? Only of this VRF; main is the main table.",
     ])
 }
 
@@ -74,6 +76,7 @@ struct Filter {
     port: Option<u64>,
     protocol: Option<String>,
     state: Option<String>,
+    vrf: Option<String>,
 }
 
 impl Filter {
@@ -83,6 +86,7 @@ impl Filter {
             && self.port.is_none_or(|wanted| ends.iter().any(|(_, port)| u64::from(*port) == wanted))
             && self.protocol.as_ref().is_none_or(|protocol| *protocol == session.protocol)
             && self.state.as_ref().is_none_or(|state| *state == session.state)
+            && self.vrf.as_ref().is_none_or(|vrf| session.is_of_vrf(vrf))
     }
 }
 
@@ -103,6 +107,7 @@ fn read(call: &Call) -> Result<Answer, Problem> {
         port: call.asked("port").map(|_| call.number("port", 0, 65535)).transpose()?,
         protocol: call.asked("protocol").map(str::to_owned),
         state: call.asked("state").map(str::to_owned),
+        vrf: call.asked("vrf").map(str::to_owned),
     };
     let limit = call.number("limit", 100, 10_000)?.max(1) as usize;
     let mut place = Some(call.word("cursor")?.unwrap_or("0").to_owned());
@@ -127,6 +132,7 @@ fn end(call: &Call) -> Result<Answer, Problem> {
         port: call.count("port", 65535)?,
         protocol: call.text("protocol")?.map(str::to_owned),
         state: None,
+        vrf: call.text("vrf")?.map(str::to_owned),
     };
     let element = call.text("element")?.map(|text| crate::words::word(text, "body: element")).transpose()?;
     let mut client = call.client()?;
@@ -142,9 +148,7 @@ fn end(call: &Call) -> Result<Answer, Problem> {
         !more
     })?;
     for session in &found {
-        let ((source, port), (destination, to)) = (session.source, session.destination);
-        let words = format!("{} {source} {port} {destination} {to}", session.protocol);
-        client.write(&format!("{}.end", holder.element), &words)?;
+        client.write(&format!("{}.end", holder.element), &session.end_words())?;
     }
     Ok(json!({ "element": holder.element, "ended": found.len(), "more": more }).into())
 }

@@ -240,12 +240,12 @@ fn what_is_said_to_a_configuration_that_is_gone_fails() {
     let links = [Link { name: "eth1".into(), paint: 1 }];
     let read = |text: &str| ruleset(&files.file("rules", text), &links).unwrap();
     let shared = |text: &str| {
-        let judge = Judge::new(read(text), &links, LOG_BYTES, 1);
+        let judge = Judge::new(read(text), &links, &[], LOG_BYTES, 1);
         ReadMostly::new(judge)
     };
     let (old, new) = (shared(rules), shared(&format!("connections 1000\n{rules}")));
     sets::add(&old, "some 10.0.0.1", 0).unwrap();
-    take(&new, &old, &links);
+    take(&new, &old, &links, &[]);
     // Another number of connections is in place, and nothing is left of the old one.
     assert!(!lock(&new).firewall.resize_some(0));
     assert!(lock(&new).firewall.retired().is_empty());
@@ -535,5 +535,75 @@ fn cookies_are_sent_for_servers() {
         );
         run = run.again();
         assert_eq!(tcp(&out(&run, other)[0]).0, next);
+    }
+}
+
+#[test]
+fn connections_are_in_the_vrf_of_the_annotation() {
+    let files = Temp::new();
+    let rules = "zone inside eth1 eth2\nzone outside eth0 eth3\naccept from inside to outside\n";
+    let inputs: String = (0..5).map(|n| format!("i{n} :: TestIn -> [{n}]fw; ")).collect();
+    let outputs: String = (0..7).map(|n| format!("fw[{n}] -> o{n} :: TestOut; ")).collect();
+    let file = files.file("rules", rules);
+    let links = "LINK eth0, LINK eth1, LINK eth2, LINK eth3";
+    let text = |vrfs: &str| format!("fw :: Firewall({file}, {links}{vrfs}); {inputs}{outputs}");
+    // Red has eth0 and eth1; blue has eth2, and its routes lead out of eth3.
+    let run = Rig::text(&text(", VRF red eth0 eth1, VRF blue eth2")).ready();
+    let of = |vrf: u8, paint: u8, headers: &str| {
+        let mut packet = packet(paint, headers);
+        packet.set_anno_u8(anno::VRF, vrf);
+        packet
+    };
+    run.give("i1", vec![of(1, 2, ASKS)]);
+    run.give("i4", vec![of(2, 3, ASKS)]);
+    let run = run.again();
+    assert_eq!([1, 4].map(|n| run.out(&format!("o{n}")).len()), [1, 1]);
+    // Red's answers come in red, and blue's in the main table.
+    run.give("i2", vec![of(1, 1, ANSWERS), of(2, 1, ANSWERS)]);
+    run.give("i3", vec![of(0, 4, ANSWERS), of(2, 4, ANSWERS)]);
+    let mut run = run.again();
+    assert_eq!([2, 3].map(|n| run.out(&format!("o{n}")).len()), [1, 1]);
+    assert_eq!(run.drops("fw"), [(Reason::FirewallRule, 2)]);
+    let vrfs = |all: &str| -> Vec<String> {
+        let words = |line: &str| line.split(' ').skip(16).collect::<Vec<_>>().join(" ");
+        let mut all: Vec<String> = all.lines().skip(1).map(words).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(vrfs(&run.read("fw.connections")), ["blue -", "red red"]);
+    let named = |vrf: &str| format!("udp 10.0.1.2 1000 192.0.2.1 53{vrf}");
+    run.write("fw.end", &named("")).unwrap();
+    assert!(run.write("fw.end", &named(" green")).unwrap_err().to_string().contains("no VRF 'green'"));
+    run.write("fw.end", &named(" red")).unwrap();
+    assert_eq!(vrfs(&run.read("fw.connections")), ["blue -"]);
+    // Blue has another number in the next configuration, and red is gone.
+    run.swap(&text(", VRF blue eth2, VRF green eth0 eth1")).unwrap();
+    assert_eq!(vrfs(&run.read("fw.connections")), ["blue -"]);
+    run.give("i2", vec![of(2, 1, ANSWERS)]);
+    run.give("i3", vec![of(0, 4, ANSWERS)]);
+    run.give("i4", vec![of(1, 3, ASKS)]);
+    let mut run = run.again();
+    assert_eq!([2, 3, 4].map(|n| run.out(&format!("o{n}")).len()), [0, 1, 1]);
+    assert!(run.read("fw.connections").contains(" open inside outside 3 2 56 2 56 "));
+}
+
+#[test]
+fn vrfs_that_cannot_be_are_refused() {
+    let files = Temp::new();
+    let file = files.file("rules", "zone all eth0 eth1\naccept\n");
+    let inputs: String = (0..3).map(|n| format!("Idle -> [{n}]fw; ")).collect();
+    let outputs: String = (0..5).map(|n| format!("fw[{n}] -> Discard; ")).collect();
+    for (vrfs, wrong) in [
+        ("VRF red eth0, VRF blue eth1", ""),
+        ("VRF red", "VRF"),
+        ("VRF red eth0, VRF red eth1", "VRF red has the name of another, or none"),
+        ("VRF red eth0 eth7", "VRF red has 'eth7', which is none of the LINKs"),
+        ("VRF red eth0, VRF blue eth0", "link 'eth0' is in two VRFs"),
+        ("VRF red eth0 eth0", "link 'eth0' is in two VRFs"),
+    ] {
+        let text = format!("fw :: Firewall({file}, LINK eth0, LINK eth1, {vrfs}); {inputs}{outputs}");
+        let found = Rig::text(&text).errors();
+        assert_eq!(found.is_empty(), wrong.is_empty(), "{vrfs}: {found:?}");
+        assert!(found.iter().all(|error| error.contains(wrong)), "{vrfs}: {found:?}");
     }
 }

@@ -10,7 +10,7 @@ use crate::tools::alloc_like;
 /// What a waiting packet costs in addition to its bytes.
 const OVERHEAD: usize = 40;
 
-/// What fragments of one packet have in common: addresses, and identification and protocol in one (RFC 791, 3.2).
+/// What fragments of one packet have in common: addresses; VRF, identification and protocol in one (RFC 791, 3.2).
 pub(super) type DatagramKey = (u64, u32);
 
 /// A packet of which fragments are missing.
@@ -50,8 +50,8 @@ pub(super) struct FragmentPlace {
     pub(super) transport: usize,
 }
 
-/// Reads where a fragment belongs; `None` for an impossible one.
-pub(super) fn place(packet: &Packet) -> Option<FragmentPlace> {
+/// Reads where a fragment belongs; `None` for an impossible one. `vrf` is the annotation with its VRF.
+pub(super) fn place(packet: &Packet, vrf: Option<usize>) -> Option<FragmentPlace> {
     let ip = packet.network()?;
     let at = packet.len() - ip.len();
     let h = ip.first_chunk::<20>()?;
@@ -63,7 +63,8 @@ pub(super) fn place(packet: &Packet) -> Option<FragmentPlace> {
     let addresses = h[12..20].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
     let end = start + len;
     let possible = end + header_len <= 0xffff && total <= ip.len() && (!more || len.is_multiple_of(8));
-    let key = (addresses, u32::from(word(4)) << 8 | u32::from(h[9]));
+    let vrf = vrf.map_or(0, |at| u32::from(packet.anno_u8(at)));
+    let key = (addresses, vrf << 24 | u32::from(word(4)) << 8 | u32::from(h[9]));
     let (tos, ip_len, transport) = (h[1], total as u16, at + header_len);
     possible.then_some(FragmentPlace { key, start, end, more, tos, ip_len, transport })
 }
@@ -195,8 +196,8 @@ impl Waiting {
 }
 
 /// The source address of a packet.
-pub(super) fn source(key: DatagramKey) -> u32 {
-    (key.0 >> 32) as u32
+pub(super) fn source(key: DatagramKey) -> u64 {
+    u64::from(key.1 >> 24) << 32 | key.0 >> 32
 }
 
 /// Leaves a fragment's headers only.

@@ -58,6 +58,23 @@ fn whatever_the_order() {
     }
 }
 
+#[test]
+fn fragments_of_two_vrfs_are_of_different_packets() {
+    let packets = || {
+        let all = [(1, 0), (2, 8), (2, 0), (1, 8)].into_iter().map(|(vrf, start)| {
+            let mut p = fragment(7, start, 8, start == 0);
+            p.set_anno_u8(anno::VRF, vrf);
+            p
+        });
+        all.collect()
+    };
+    for (config, wholes) in [("VRF_ANNO VRF", [2, 1]), ("", [1, 2])] {
+        let run = Rig::new(&format!("IP6Reassembler({config})")).packets(packets()).run();
+        let found: Vec<u8> = run.out("o0").iter().map(|p| p.anno_u8(anno::VRF)).collect();
+        assert_eq!(found, wholes, "{config}");
+    }
+}
+
 /// Elements behind a Strip read where a packet came from on its link; also that of one that is whole with a fragment header.
 #[test]
 fn the_link_header_of_the_first_fragment_stays_in_front() {

@@ -10,7 +10,7 @@ const OTHER: &str = "52:54:00:00:00:02";
 
 fn judge(fw: &mut Firewall, mac: Option<&str>, ip: &[u8], from: u8, to: u8) -> Decision {
     let mac = mac.map(|mac| mac.parse().unwrap());
-    let packet = Arrival { ip, from, to, mac };
+    let packet = Arrival { ip, from, to, vrfs: [0; 2], mac };
     let rehearsed = fw.rehearse_arrival(0, packet);
     let decision = fw.judge_arrival(0, packet);
     assert_eq!(rehearsed, decision);
@@ -68,7 +68,13 @@ fn sets_change_alone() {
     assert_eq!(rule(&mut fw, Some(OTHER), 3), Some(1));
     // Without an address neither holds.
     assert_eq!(rule(&mut fw, None, 4), None);
-    let late = Arrival { ip: &packets(5)[0], from: INSIDE, to: OUTSIDE, mac: Some(PHONE.parse().unwrap()) };
+    let late = Arrival {
+        ip: &packets(5)[0],
+        from: INSIDE,
+        to: OUTSIDE,
+        vrfs: [0; 2],
+        mac: Some(PHONE.parse().unwrap()),
+    };
     assert_eq!(fw.rehearse_arrival(6, late).rule, Some(1), "its time is over");
     assert_eq!(put(&mut fw, None), 1);
     assert_eq!(rule(&mut fw, Some(PHONE), 6), Some(1));

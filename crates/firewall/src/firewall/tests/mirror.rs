@@ -163,7 +163,8 @@ fn announced_connections_are_asked_about_as_what_announced_them() {
         protocol: TCP,
         ends: ["192.0.2.1", "10.0.0.1"].map(|end| end.parse().unwrap()),
         ports: [20, 5001],
-        zones: ["outside", "inside"].map(crate::record::zone),
+        zones: ["outside", "inside"].map(crate::record::name_number),
+        vrfs: [0; 2],
         state: State::Open,
         scales: [0; 2],
         fins: [false; 2],
@@ -199,7 +200,7 @@ fn connections_with_the_router_itself_stay_with_it() {
     }
     open(&mut fws[0], 0);
     let one = ConnectionRecord::from_bytes(&owned(&mut fws[0], 0)[0]).unwrap();
-    let own = ConnectionRecord { zones: [crate::record::zone("self"), one.zones[1]], ..one };
+    let own = ConnectionRecord { zones: [crate::record::name_number("self"), one.zones[1]], ..one };
     assert_eq!(fws[1].apply(0, Op::Put, &own.to_bytes()), Err(NotTaken::Policy));
 }
 

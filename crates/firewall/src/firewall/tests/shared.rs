@@ -12,7 +12,13 @@ type Given = (Vec<u8>, u8, u8);
 fn look(fw: &Firewall, packets: &[Given]) -> Vec<Ahead> {
     let mut ahead = Vec::new();
     fw.look_ahead(
-        packets.iter().map(|(ip, from, to)| Arrival { ip: &ip[..], from: *from, to: *to, mac: None }),
+        packets.iter().map(|(ip, from, to)| Arrival {
+            ip: &ip[..],
+            from: *from,
+            to: *to,
+            vrfs: [0; 2],
+            mac: None,
+        }),
         &mut ahead,
     );
     ahead
@@ -249,7 +255,7 @@ fn workers_decide_side_by_side() {
                 let (one, other) = (("10.0.0.4", n as u16), ("192.0.2.9", 9));
                 assert_eq!(fw.judge(SECOND, &udp(one, other), INSIDE, OUTSIDE).verdict, PASS);
                 let address = |text: &str| text.parse().unwrap();
-                fw.end_of(address(one.0), address(other.0), UDP, [one.1, other.1]);
+                fw.end_of(0, address(one.0), address(other.0), UDP, [one.1, other.1]);
             }
         });
     });
