@@ -568,13 +568,13 @@ mod tests {
                     let ifindex = Watch::new("d0").unwrap().bound();
                     let binding = Binding { zero_copy: false, multi_buffer: false };
                     let other = socket::open(&setup(&spec, 1).unwrap(), ifindex, 0, binding, None).unwrap();
-                    let error = XdpDevice::open(&spec, false, "").err().unwrap().to_string();
+                    let error = XdpDevice::open(&spec, false, "", None).err().unwrap().to_string();
                     assert!(
                         error.starts_with("d0: queue is busy: another program has an AF_XDP socket"),
                         "{error}"
                     );
                     drop(other);
-                    assert!(XdpDevice::open(&spec, false, "").is_ok());
+                    assert!(XdpDevice::open(&spec, false, "", None).is_ok());
                 })
                 .unwrap();
         });
@@ -592,7 +592,7 @@ mod tests {
             let (device, mut rx, mut tx) = rig
                 .dut
                 .enter(|| {
-                    let device = XdpDevice::open(&spec, false, "").unwrap();
+                    let device = XdpDevice::open(&spec, false, "", None).unwrap();
                     let (rx, tx) = (device.rx(0).unwrap(), device.tx(0).unwrap());
                     (device, rx, tx)
                 })

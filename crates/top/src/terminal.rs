@@ -126,7 +126,7 @@ impl View<'_> {
     /// Takes a look.
     fn look(&mut self) -> Result<(), Failure> {
         if self.watch.is_none() {
-            self.watch = open(&self.settings).ok();
+            self.watch = open(self.settings).ok();
             self.last = None;
         }
         let Some(watch) = &mut self.watch else {
