@@ -4,22 +4,24 @@
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use planes::up::{Files, Goal, Host, RouterPlane};
-use planes::{Cpus, Deployment, deployment};
+use planes::{Cpus, Deployment, Named, deployment};
 
 use crate::Error;
 use crate::check::{Checked, check_text};
 use crate::printer::{Line, Printer};
 
-/// Runs a deployment until it is stopped. `quiet`: what planes print is not shown.
+/// Runs a deployment until it is stopped. `quiet`: what planes print is not shown. `left`: descriptors that an earlier supervisor had.
 ///
 /// # Errors
 /// It cannot run: its configurations or the machine are not as it needs them, or another supervisor has it.
-pub fn up(checked: &Checked, quiet: bool) -> Result<(), Error> {
+pub fn up(checked: &Checked, quiet: bool, left: Vec<Named>) -> Result<(), Error> {
     let deployment = checked.deployment.as_ref().ok_or(Error::Wrong)?;
     let files = client::files_of(&deployment.name)?;
     let host = Program::new(deployment, &files, quiet)?;
+    *host.left.lock().unwrap_or_else(PoisonError::into_inner) = left;
     let wrong = host.check_routers(deployment, &checked.allowed);
     wrong.iter().for_each(|wrong| errln!("junctor: {wrong}"));
     if wrong.is_some() || !checked.sound {
@@ -63,6 +65,7 @@ struct Program {
     width: usize,
     color: bool,
     printer: Printer,
+    left: Mutex<Vec<Named>>,
 }
 
 impl Program {
@@ -70,7 +73,15 @@ impl Program {
         let path = std::env::current_exe().map_err(Error::NoProgram)?;
         let width = deployment.planes.iter().map(|plane| plane.name.len()).max().unwrap_or(0);
         let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        Ok(Program { path, files: files.clone(), quiet, width, color, printer: Printer::start() })
+        Ok(Program {
+            path,
+            files: files.clone(),
+            quiet,
+            width,
+            color,
+            printer: Printer::start(),
+            left: Mutex::default(),
+        })
     }
 
     fn finish(&self) {
@@ -106,6 +117,10 @@ fn assignments(set: &[(String, String)]) -> impl Iterator<Item = String> + '_ {
 }
 
 impl Host for Program {
+    fn left(&self) -> Vec<Named> {
+        std::mem::take(&mut self.left.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn launcher(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.arg("plane");

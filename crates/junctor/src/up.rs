@@ -3,6 +3,7 @@
 //! The crates `deployed` and `planes` do the work.
 
 use std::ffi::OsString;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use conf::Form;
@@ -55,6 +56,9 @@ pub(crate) struct Args {
     /// End when this process, which has started this one, ends. Planes go on.
     #[arg(long, value_name = "PID", hide = true, conflicts_with = "parent")]
     kept_by: Option<u32>,
+    /// Descriptors that planes left with an earlier supervisor come by the standard input.
+    #[arg(long, hide = true)]
+    left: bool,
     /// Relative paths of the deployment begin in this directory.
     #[arg(long, value_name = "DIR", hide = true)]
     directory: Option<PathBuf>,
@@ -122,6 +126,11 @@ pub(crate) fn is_deployment(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension == "toml")
 }
 
+fn receive_left() -> std::io::Result<Vec<planes::Named>> {
+    let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
+    planes::receive_named(&socket.into())
+}
+
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let ends = [(args.parent, Signal::TERM), (args.kept_by, Signal::KILL)];
@@ -134,7 +143,11 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err(why) => return outcome::usage(why),
     };
     checked.loaded.report(&checked.loaded.diagnostics, Form::Full, true);
-    match deployed::up(&checked, args.quiet) {
+    let left = match args.left {
+        false => services::devices::inherited(),
+        true => receive_left().unwrap_or_default(),
+    };
+    match deployed::up(&checked, args.quiet, left) {
         Ok(()) => exit::SUCCESS,
         Err(Error::Wrong) => exit::USAGE,
         Err(why @ (Error::Place(_) | Error::Up(UpError::RunsAlready(..)))) => outcome::usage(why),

@@ -875,10 +875,10 @@ fn check_upgrade(test: &str, method: &str) {
     service.await_start(process);
     let sockets = ["to", "from"].map(|name| service.path(name).display().to_string());
     let ask = |socket: &str, words: &[&str]| {
-        let output = Command::new(JUNCTOR).args(words).args(["--socket", socket]).output().unwrap();
+        let output = Command::new(JUNCTOR).args(["ctl", "--socket", socket]).args(words).output().unwrap();
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     };
-    let count = |socket: &str| ask(socket, &["ctl", "c.count"]).parse::<u64>().unwrap_or(0);
+    let count = |socket: &str| ask(socket, &["c.count"]).parse::<u64>().unwrap_or(0);
     let sink = "FromDevice(b0, METHOD AF_PACKET, PROMISC true) -> f :: Classifier(12/88b5, -) -> c :: Counter -> Discard; f[1] -> Discard;";
     let source = "s :: RatedSource(LENGTH 100, RATE 1000, LIMIT -1, STOP false) -> EtherEncap(0x88b5, 2:0:0:0:0:1, 2:0:0:0:0:2)
         -> c :: Counter -> Queue(10000) -> ToDevice(a0, METHOD AF_PACKET);";
@@ -893,7 +893,7 @@ fn check_upgrade(test: &str, method: &str) {
         assert!(status == 0, "{said}");
         eprintln!("{said}");
     }
-    ask(&sockets[0], &["ctl", "s.active", "false"]);
+    ask(&sockets[0], &["s.active", "false"]);
     let sent = count(&sockets[0]);
     // One that arrives at the moment of a change may come twice.
     let _ = wait_for("all of them", Duration::from_secs(10), || count(&sockets[1]) >= sent);

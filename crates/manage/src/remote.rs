@@ -322,19 +322,31 @@ fn broken(place: &str, why: std::io::Error) -> Error {
     Error::Tls(format!("{place}: {why}"), fix)
 }
 
-/// The status of an answer, where its body begins and ends if that is known, and whether the connection stays.
-fn header(bytes: &[u8]) -> Result<Option<(u16, usize, Option<usize>, bool)>, Error> {
+/// What the header of an answer says.
+struct Header {
+    status: u16,
+    /// Where its body begins.
+    begin: usize,
+    /// Where that ends, if the header says so.
+    end: Option<usize>,
+    /// Whether the connection stays.
+    stays: bool,
+}
+
+/// The header of an answer, if it has come whole.
+fn header(bytes: &[u8]) -> Result<Option<Header>, Error> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut response = httparse::Response::new(&mut headers);
     let parsed = response.parse(bytes).map_err(|why| Error::Odd(why.to_string()))?;
-    let httparse::Status::Complete(at) = parsed else { return Ok(None) };
+    let httparse::Status::Complete(begin) = parsed else { return Ok(None) };
     let text = |name: &str| {
         let found = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         found.and_then(|header| std::str::from_utf8(header.value).ok())
     };
     let length = text("content-length").and_then(|text| text.parse::<usize>().ok());
     let stays = !text("connection").is_some_and(|text| text.eq_ignore_ascii_case("close"));
-    Ok(Some((response.code.unwrap_or(0), at, length.and_then(|length| at.checked_add(length)), stays)))
+    let end = length.and_then(|length| begin.checked_add(length));
+    Ok(Some(Header { status: response.code.unwrap_or(0), begin, end, stays }))
 }
 
 /// The bytes of an answer: as many as its header announces, or all until the connection ends.
@@ -356,7 +368,7 @@ fn whole(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
         bytes.extend_from_slice(&part[..n]);
         if end.is_none() {
             match header(&bytes) {
-                Ok(found) => end = found.and_then(|(_, _, end, _)| end),
+                Ok(found) => end = found.and_then(|header| header.end),
                 // It is no answer, and more of it is none either.
                 Err(_) => break,
             }
@@ -368,9 +380,9 @@ fn whole(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
 /// The body of an answer, and whether the connection stays; or what its problem says.
 fn understood(bytes: &[u8]) -> Result<(Vec<u8>, bool), Error> {
     let odd = |why: &str| Error::Odd(why.to_owned());
-    let (status, at, end, stays) = header(bytes)?.ok_or_else(|| odd("it was cut short"))?;
+    let Header { status, begin, end, stays } = header(bytes)?.ok_or_else(|| odd("it was cut short"))?;
     let end = end.ok_or_else(|| odd("its length is not known"))?;
-    let body = bytes.get(at..end).ok_or_else(|| odd("it was cut short, or is too large"))?;
+    let body = bytes.get(begin..end).ok_or_else(|| odd("it was cut short, or is too large"))?;
     if (200..300).contains(&status) {
         return Ok((body.to_vec(), stays && bytes.len() == end));
     }

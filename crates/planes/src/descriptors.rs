@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Open descriptors that go from one process to another, over a Unix socket (SCM_RIGHTS, unix(7)).
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 
 use rustix::io::FdFlags;
 use rustix::net::{
@@ -11,6 +12,8 @@ use rustix::net::{
     SendFlags, SocketAddrUnix, recvmsg, sendmsg, sendmsg_addr,
 };
 
+/// The longest names in a message, in bytes.
+const NAMES: usize = 1 << 18;
 /// Descriptors in a message, at most.
 pub const MOST: usize = 200;
 /// The first descriptor that a program inherits (sd_listen_fds(3)).
@@ -51,6 +54,35 @@ pub(crate) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize,
     Ok((received.bytes, fds))
 }
 
+/// A descriptor with its name.
+pub type Named = (String, OwnedFd);
+
+/// Sends descriptors with their names, of which none has a line break. At most [`MOST`] go.
+///
+/// # Errors
+/// The other end is closed.
+pub fn send_named(mut socket: &UnixStream, named: &[Named]) -> io::Result<()> {
+    let named = &named[..named.len().min(MOST)];
+    let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
+    let (names, fds) = (names.join("\n"), named.iter().map(|(_, fd)| fd.as_fd()).collect::<Vec<_>>());
+    send(socket, None, &(names.len() as u64).to_le_bytes(), &fds, SendFlags::empty())?;
+    socket.write_all(names.as_bytes())
+}
+
+/// Receives what [`send_named`] sends.
+///
+/// # Errors
+/// The other end is closed, or sends something else.
+pub fn receive_named(mut socket: &UnixStream) -> io::Result<Vec<Named>> {
+    let mut length = [0; 8];
+    let (_, fds) = receive(socket, &mut length)?;
+    let length = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
+    let mut names = vec![0; length.min(NAMES)];
+    socket.read_exact(&mut names)?;
+    let names = String::from_utf8_lossy(&names).into_owned();
+    Ok(names.split('\n').map(str::to_owned).zip(fds).collect())
+}
+
 /// Leaves descriptors to the program that takes this process's place, from [`FIRST`] on.
 ///
 /// # Errors
@@ -73,9 +105,6 @@ pub(crate) fn leave(fds: Vec<OwnedFd>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::os::unix::net::UnixStream;
-
     use super::*;
 
     #[test]
@@ -93,5 +122,17 @@ mod tests {
         assert_eq!(text, "through");
         send(&a, None, b"none", &[], SendFlags::empty()).unwrap();
         assert_eq!(receive(&b, &mut bytes).unwrap().1.len(), 0);
+    }
+
+    #[test]
+    fn names_arrive_with_their_descriptors() {
+        let (a, b) = UnixStream::pair().unwrap();
+        for count in [0, 1, MOST, MOST + 1] {
+            let null = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+            let named: Vec<Named> = (0..count).map(|n| (format!("tap/{n}"), null())).collect();
+            send_named(&a, &named).unwrap();
+            let names: Vec<String> = receive_named(&b).unwrap().into_iter().map(|(name, _)| name).collect();
+            assert_eq!(names, (0..count.min(MOST)).map(|n| format!("tap/{n}")).collect::<Vec<_>>());
+        }
     }
 }

@@ -37,4 +37,5 @@ pub mod up;
 
 pub use cpus::Cpus;
 pub use deployment::Deployment;
+pub use descriptors::{Named, receive_named, send_named};
 pub use error::Error;

@@ -28,6 +28,7 @@ mod process;
 mod store;
 
 use std::collections::HashMap;
+use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,7 +44,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::deployment::{Deployment, Partition, Placement, Plane, Ready};
-use crate::descriptors::MOST;
+use crate::descriptors::{MOST, Named};
 use crate::groups::{Group, Groups};
 use crate::logs::Follower;
 use crate::notify::{self, Notifier, Said};
@@ -107,6 +108,10 @@ pub trait Host: Sync {
     fn say(&self, text: &str);
     /// Shows a line that a plane printed.
     fn show(&self, plane: &str, line: &str);
+    /// Takes the descriptors that planes had left with an earlier supervisor, each with its plane's name before its own: `PLANE/NAME`.
+    fn left(&self) -> Vec<Named> {
+        Vec::new()
+    }
 }
 
 /// Why a deployment does not run.
@@ -179,6 +184,7 @@ struct Up<'a> {
     sender: Sender<Message>,
     epoch: Instant,
     signals: u32,
+    goes_down: bool,
     manager: Option<Notifier>,
 }
 
@@ -251,8 +257,10 @@ pub fn up(
         sender,
         epoch: Instant::now(),
         signals: 0,
+        goes_down: false,
         manager: Notifier::from_environment(),
     };
+    up.take_left(host.left());
     for id in running {
         up.adopt(id);
     }
@@ -476,17 +484,48 @@ impl Up<'_> {
         self.step(Event::Ended(id, exit));
     }
 
+    /// Takes descriptors that an earlier supervisor's planes had left.
+    fn take_left(&mut self, left: Vec<Named>) {
+        for (name, descriptor) in left {
+            let plane =
+                name.split_once('/').and_then(|(plane, own)| Some((self.deployment.find(plane)?, own)));
+            match plane {
+                Some((id, own)) => _ = self.store.keep(id, 0, own.to_owned(), descriptor),
+                None => self.manager.iter().for_each(|manager| manager.forget(&name)),
+            }
+        }
+    }
+
+    /// The manager keeps descriptors of a plane no more.
+    fn let_go(&self, id: Id, names: &[String]) {
+        for (manager, name) in
+            self.manager.iter().flat_map(|manager| names.iter().map(move |name| (manager, name)))
+        {
+            manager.forget(&format!("{}/{name}", self.name(id)));
+        }
+    }
+
     /// Takes what the present process of a plane says.
     fn hear(&mut self, id: Id, said: Said) {
         match said {
             Said::Ready => self.step(Event::Ready(id)),
             Said::Heartbeat => self.step(Event::Heartbeat(id)),
             Said::Store(name, descriptor) => {
+                // If this process is killed together with its planes, the manager still has it. It may hold several of one name.
+                if self.store.is_older(id, self.starts[id], &name) {
+                    self.let_go(id, std::slice::from_ref(&name));
+                }
+                if let Some(manager) = &self.manager {
+                    manager.store(&format!("{}/{name}", self.name(id)), descriptor.as_fd());
+                }
                 if !self.store.keep(id, self.starts[id], name, descriptor) {
                     self.host.say(&format!("plane {} leaves more than {MOST} descriptors", self.name(id)));
                 }
             }
-            Said::Forget(name) => self.store.forget(id, &name),
+            Said::Forget(name) => {
+                self.store.forget(id, &name);
+                self.let_go(id, &[name]);
+            }
         }
     }
 
@@ -505,6 +544,7 @@ impl Up<'_> {
 
     fn step(&mut self, event: Event) {
         if matches!(event, Event::Down) {
+            self.goes_down = true;
             self.tell_manager("STOPPING=1");
         }
         let now = self.epoch.elapsed();
@@ -614,7 +654,8 @@ impl Up<'_> {
     fn report(&mut self, report: &Report) {
         let text = match report {
             Report::Ready(id) => {
-                self.store.forget_before(*id, self.starts[*id]);
+                let unused = self.store.forget_before(*id, self.starts[*id]);
+                self.let_go(*id, &unused);
                 mark(&self.files.is_ready(self.name(*id)), true);
                 let plane = &self.deployment.planes[*id];
                 let cores = self.deployment.cores_of(plane, self.allowed);
@@ -629,7 +670,11 @@ impl Up<'_> {
                 format!("plane {} {how}; starting it again in {} s", self.name(*id), wait.as_secs_f64())
             }
             Report::Ended(id, how, Next::Nothing) => {
-                self.store.clear(*id);
+                let names = self.store.clear(*id);
+                // A deployment that is stopped may be started again.
+                if !self.goes_down {
+                    self.let_go(*id, &names);
+                }
                 mark(&self.files.is_done(self.name(*id)), true);
                 format!("plane {} {how}; it stays down", self.name(*id))
             }

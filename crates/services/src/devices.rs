@@ -23,7 +23,7 @@ pub fn of_router(
 }
 
 /// Starts the threads that open devices anew: see [`ports::start_threads_by`].
-pub use ports::{hold_threads, opener, opening, start_threads_by};
+pub use ports::{hold_threads, inherited, opener, opening, start_threads_by};
 
 /// Classes whose elements must see more than the flows that one of several routers receives, and why.
 const NEED_ALL: [(&[&str], &str); 2] = [

@@ -113,8 +113,6 @@ pub fn take(router: &mut Router, kept: &Kept) {
     if file.rewind().and_then(|()| file.read_to_string(&mut text)).is_ok() {
         taken(router, &text);
     }
-    // It is used up.
-    kept.forget(NAME);
 }
 
 fn taken(router: &mut Router, text: &str) {

@@ -2,7 +2,7 @@
 //! Descriptors that the parent of this router holds for the process that takes its place: taps, which so keep their carrier, addresses and neighbours
 //! when the router is killed, and packet sockets, in which packets wait meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,13 +18,15 @@ pub struct Kept {
     notifier: Notifier,
     /// What an earlier process left and nobody has taken yet.
     left: Mutex<Named>,
+    /// The names of all that it left, until this process has said which of them it keeps.
+    given: Mutex<BTreeSet<String>>,
     /// What is in use.
     live: Mutex<Named>,
     /// The router runs: what it closes now is not for the next one.
     running: AtomicBool,
 }
 
-fn lock(named: &Mutex<Named>) -> MutexGuard<'_, Named> {
+fn lock<T>(named: &Mutex<T>) -> MutexGuard<'_, T> {
     named.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -32,8 +34,16 @@ impl Kept {
     /// If somebody started this process who may hold descriptors.
     pub fn from_environment() -> Option<Arc<Kept>> {
         let notifier = Notifier::from_environment()?;
-        let left = Mutex::new(ports::inherited().into_iter().collect());
-        Some(Arc::new(Kept { notifier, left, live: Mutex::default(), running: AtomicBool::new(false) }))
+        let left: Named = ports::inherited().into_iter().collect();
+        let given = Mutex::new(left.keys().cloned().collect());
+        let left = Mutex::new(left);
+        Some(Arc::new(Kept {
+            notifier,
+            left,
+            given,
+            live: Mutex::default(),
+            running: AtomicBool::new(false),
+        }))
     }
 
     /// Hands all over again, to a supervisor that knows of none.
@@ -48,12 +58,9 @@ impl Kept {
     pub fn running(&self, running: bool) {
         self.running.store(running, Ordering::Relaxed);
         if running {
-            let unused = std::mem::take(&mut *lock(&self.left));
-            let live = lock(&self.live);
-            unused
-                .keys()
-                .filter(|name| !live.contains_key(*name))
-                .for_each(|name| self.notifier.forget(name));
+            lock(&self.left).clear();
+            let given = std::mem::take(&mut *lock(&self.given));
+            given.iter().for_each(|name| self.notifier.forget(name));
         }
     }
 }
@@ -64,6 +71,10 @@ impl Keeper for Kept {
     }
 
     fn keep(&self, name: &str, descriptor: BorrowedFd<'_>) {
+        // The parent may hold several of one name.
+        if lock(&self.given).remove(name) {
+            self.notifier.forget(name);
+        }
         self.notifier.store(name, descriptor);
         if let Ok(mine) = descriptor.try_clone_to_owned() {
             lock(&self.live).insert(name.to_owned(), mine);

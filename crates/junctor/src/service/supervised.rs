@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The supervisor of a service's planes: a child process that is started, replaced and asked.
 
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use client::Client;
+use planes::Named;
 use planes::notify::{self, Listener, Notifier, Said};
 use planes::protocol::{self, Answer, AskError, Request, Row};
 use planes::up::Files;
@@ -43,17 +46,24 @@ pub(super) struct Supervised {
     child: Option<Running>,
     manager: Option<Arc<Notifier>>,
     stop: Arc<AtomicBool>,
+    /// Descriptors that planes had left, and systemd has given back; for the first supervisor.
+    left: Vec<Named>,
 }
 
 struct Running {
     child: Child,
     ready: Receiver<()>,
     listener: Arc<Listener>,
+    attends: Option<JoinHandle<()>>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.listener.close();
+        // What planes have left with it goes to systemd before this process ends.
+        if let Some(attends) = self.attends.take() {
+            let _ = attends.join();
+        }
     }
 }
 
@@ -72,6 +82,7 @@ impl Supervised {
             notify: place.run.join("service.notify"),
             files,
             child: None,
+            left: if manager.is_some() { services::devices::inherited() } else { Vec::new() },
             manager,
             stop,
         })
@@ -147,15 +158,27 @@ impl Supervised {
         let listener = Arc::new(Listener::bind(&self.notify).map_err(|why| failed(&self.notify, why))?);
         let (sender, ready) = channel();
         let (ear, manager) = (listener.clone(), self.manager.clone());
-        std::thread::spawn(move || attend(&ear, &sender, manager.as_deref()));
+        let attends = std::thread::spawn(move || attend(&ear, &sender, manager.as_deref()));
         let mut command = Command::new(&self.program);
         command.arg("up").arg("--directory").arg(&self.live);
         command.args(["--kept-by", &std::process::id().to_string()]).arg(&self.deployment);
         command.env(notify::SOCKET, &self.notify).env_remove(notify::HEARTBEAT_US).env_remove("WATCHDOG_PID");
         // What a terminal sends is for the service, which stops the supervisor in order.
         command.stdin(Stdio::null()).process_group(0);
-        let child = command.spawn().map_err(|why| failed(&self.program, why))?;
-        self.child = Some(Running { child, ready, listener });
+        let left = std::mem::take(&mut self.left);
+        let ours = match left.is_empty() {
+            true => None,
+            false => {
+                let (ours, theirs) = UnixStream::pair().map_err(|why| format!("a socket: {why}"))?;
+                command.arg("--left").stdin(OwnedFd::from(theirs));
+                Some(ours)
+            }
+        };
+        let child = command.spawn().map_err(|why| failed(&self.program, why));
+        let child = child.inspect_err(|_| listener.close())?;
+        self.child = Some(Running { child, ready, listener, attends: Some(attends) });
+        // One that has ended already says so itself.
+        ours.iter().for_each(|ours| drop(planes::send_named(ours, &left)));
         Ok(())
     }
 
@@ -289,7 +312,10 @@ fn attend(listener: &Listener, ready: &Sender<()>, manager: Option<&Notifier>) {
                         // Nobody may wait for it any more.
                         Said::Ready => drop(ready.send(())),
                         Said::Heartbeat => manager.iter().for_each(|manager| manager.send("WATCHDOG=1")),
-                        Said::Store(..) | Said::Forget(_) => {}
+                        Said::Store(name, descriptor) => {
+                            manager.iter().for_each(|manager| manager.store(&name, descriptor.as_fd()));
+                        }
+                        Said::Forget(name) => manager.iter().for_each(|manager| manager.forget(&name)),
                     }
                 }
             }

@@ -103,7 +103,10 @@ impl Service {
         self.supervised.leave_planes();
         let program = self.supervised.program().to_owned();
         let arguments = std::env::args_os().skip(1).filter(|argument| argument != OsStr::new(UPGRADED));
-        let why = Command::new(&program).args(arguments).arg(UPGRADED).exec();
+        let mut command = Command::new(&program);
+        // Descriptors that systemd gave this process have gone to the planes.
+        ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"].iter().for_each(|name| _ = command.env_remove(name));
+        let why = command.args(arguments).arg(UPGRADED).exec();
         let text = format!("{}: {why}; the old program goes on", program.display());
         self.say(&text);
         self.upgraded = Some(Upgraded { is_whole: false, text });
@@ -125,9 +128,9 @@ impl Service {
         };
         let (mut lines, mut is_whole) = (Vec::new(), true);
         for plane in planes {
-            let begun = Instant::now();
+            let start = Instant::now();
             lines.push(match self.supervised.restart(&plane) {
-                Ok(()) => format!("plane {plane} was replaced in {} ms", begun.elapsed().as_millis()),
+                Ok(()) => format!("plane {plane} was replaced in {} ms", start.elapsed().as_millis()),
                 Err(why) => {
                     is_whole = false;
                     format!("plane {plane}: {why}")

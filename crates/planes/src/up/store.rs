@@ -35,18 +35,31 @@ impl Store {
         room
     }
 
+    /// Whether a name is that of a descriptor which an earlier process of the plane has left.
+    pub(super) fn is_older(&self, plane: Id, start: u64, name: &str) -> bool {
+        self.planes[plane].get(name).is_some_and(|stored| stored.start < start)
+    }
+
     pub(super) fn forget(&mut self, plane: Id, name: &str) {
         self.planes[plane].remove(name);
     }
 
-    /// Closes what a plane's present process does not use: it has said by now what it does.
-    pub(super) fn forget_before(&mut self, plane: Id, start: u64) {
-        self.planes[plane].retain(|_, stored| stored.start >= start);
+    /// Closes what a plane's present process does not use: it has said by now what it does. Returns the names.
+    pub(super) fn forget_before(&mut self, plane: Id, start: u64) -> Vec<String> {
+        let mut unused = Vec::new();
+        self.planes[plane].retain(|name, stored| {
+            let is_used = stored.start >= start;
+            if !is_used {
+                unused.push(name.clone());
+            }
+            is_used
+        });
+        unused
     }
 
-    /// Closes all that a plane has left.
-    pub(super) fn clear(&mut self, plane: Id) {
-        self.planes[plane].clear();
+    /// Closes all that a plane has left. Returns the names.
+    pub(super) fn clear(&mut self, plane: Id) -> Vec<String> {
+        std::mem::take(&mut self.planes[plane]).into_keys().collect()
     }
 
     pub(super) fn names(&self, plane: Id) -> Vec<String> {
@@ -78,7 +91,8 @@ mod tests {
             (store.names(1), store.descriptors(1).unwrap().len(), store.names(0)),
             (vec!["a".into(), "b".into()], 2, vec![])
         );
-        store.forget_before(1, 2);
+        assert!(store.is_older(1, 2, "b") && !store.is_older(1, 2, "a") && !store.is_older(1, 2, "c"));
+        assert_eq!(store.forget_before(1, 2), ["b"]);
         assert_eq!(store.names(1), ["a"]);
         for number in 0..MOST {
             assert_eq!(store.keep(1, 2, number.to_string(), descriptor()), number < MOST - 1);
@@ -86,7 +100,7 @@ mod tests {
         assert!(store.keep(1, 3, "a".to_owned(), descriptor()), "in the place of the former one");
         store.forget(1, "a");
         assert!(store.keep(1, 3, "c".to_owned(), descriptor()));
-        store.clear(1);
+        assert_eq!(store.clear(1).len(), MOST);
         assert!(store.names(1).is_empty());
     }
 }

@@ -160,7 +160,7 @@ pub(in crate::af_packet) fn hold(shared: &Shared) {
 }
 
 impl Ring {
-    /// Where a block is told from others: the kernel counts those that it begins.
+    /// The number of a block: the kernel counts those that it begins.
     fn sequence(&self, block: usize) -> u64 {
         // SAFETY: inside the mapping and aligned; the kernel writes it, so it is only touched atomically.
         unsafe { AtomicU64::from_ptr(self.map.at(block * BLOCK_SIZE + 24).cast()) }.load(Ordering::Acquire)
