@@ -147,10 +147,13 @@ async function show() {
     put_none(main);
     return;
   }
+  main.setAttribute("aria-busy", "true");
   try {
     await view(main, { ...shared, on: on.bind(shared, shared.left) }, parts);
   } catch (why) {
     failed(why);
+  } finally {
+    main.removeAttribute("aria-busy");
   }
 }
 

@@ -2,6 +2,7 @@
 // The configuration: edited, checked as it is typed, compared, applied.
 
 import { call, get, of } from "../api.js";
+import { assist } from "../assist.js";
 import { difference } from "../diff.js";
 import { h, put, say } from "../dom.js";
 import { editor, spot } from "../editor.js";
@@ -16,6 +17,7 @@ export async function configuration(main, shared) {
   const { config } = await get(of(shared.router, "configuration"));
   const field = editor(config, "Configuration");
   const { area } = field;
+  const help = assist(area);
   const marks = h("ul.marks", { id: "marks", "aria-live": "polite" });
   const jobs = h("div");
   const button = (label, run, kind = "button") => h(kind, { type: "button", onclick: () => run().catch((why) => say(why.message)) }, label);
@@ -83,7 +85,7 @@ export async function configuration(main, shared) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); check().catch((why) => say(why.message)); }
   });
   put(main, h("p.faint", {}, "Secrets are left out of what is shown: put them back before you apply."), field.element, marks,
-    h("div.bar", {}, apply, button("Start over", restore), button("Confirm", write("confirm")), button("Roll back", write("rollback"))),
-    jobs);
+    h("div.bar", {}, apply, button("Complete (Ctrl+Space)", help.complete), button("Explain (F1)", help.explain), button("Start over", restore), button("Confirm", write("confirm")), button("Roll back", write("rollback"))),
+    help.element, jobs);
   await check().catch((why) => { if (why.status === 401) throw why; marks.replaceChildren(h("li.warn", {}, why.message)); });
 }

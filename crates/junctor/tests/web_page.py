@@ -199,7 +199,19 @@ def use_configuration(page):
     page.ask("document.querySelector('#marks button').click()")
     assert page.ask("(() => { const a = document.querySelector('textarea'); return a.value.slice(a.selectionStart).startsWith('Discrad'); })()"), page.ask("document.querySelector('textarea').selectionStart")
     page.screenshot("web-configuration")
-    page.ask(write % json.dumps(before + "\nIdle -> added :: Discard;"))
+    # Completion and explanation by keyboard, as editors have them.
+    page.ask(write % json.dumps(before + "\nIdle -> added :: Disca"))
+    page.ask("(() => { const a = document.querySelector('textarea'); a.focus(); a.setSelectionRange(a.value.length, a.value.length); })()")
+    page.key(" ", code="Space", windowsVirtualKeyCode=32, modifiers=2)
+    offers = page.until("offers", "[...document.querySelectorAll('.offers li b')].map((b) => b.textContent).join(' ')")
+    assert offers == "Discard", offers
+    page.screenshot("web-completion")
+    page.key("Enter", windowsVirtualKeyCode=13)
+    page.ask("document.execCommand('insertText', false, ';')")
+    assert page.ask("document.querySelector('textarea').value") == before + "\nIdle -> added :: Discard;"
+    page.ask("(() => { const a = document.querySelector('textarea'); a.setSelectionRange(a.value.length - 2, a.value.length - 2); })()")
+    page.key("F1", windowsVirtualKeyCode=112)
+    page.until("an explanation", "document.querySelector('.told').textContent.includes('# Discard')")
     page.until("it is sound", "document.querySelector('#marks li.good') !== null")
     page.press("Compare and apply")
     added = page.until("what would change", "[...document.querySelectorAll('dialog pre .added')].map((s) => s.textContent.trim()).join()")
@@ -224,7 +236,7 @@ def walk(page):
     """By Tab alone: everything that can be used is reached, and shows that it is."""
     for name in PAGES:
         page.show(name)
-        page.until("it stands still", "!document.querySelector('#view')?.ariaBusy")
+        page.until("it stands still", "document.querySelector('#view > div')?.ariaBusy !== 'true'")
         page.ask("document.activeElement.blur(); getSelection().collapse(document.body, 0); window.reached = new Set()")
         # Parts that scroll are stops, too.
         for _ in range(2 * page.ask(f"{REACHABLE}.length") + 10):

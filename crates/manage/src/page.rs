@@ -33,6 +33,7 @@ const FILES: &[File] = files![
     "icon.svg" SVG,
     "main.js" SCRIPT,
     "api.js" SCRIPT,
+    "assist.js" SCRIPT,
     "diff.js" SCRIPT,
     "dom.js" SCRIPT,
     "draw.js" SCRIPT,

@@ -3,6 +3,7 @@
 
 use crate::route::Route;
 
+mod assistance;
 mod balance;
 mod captures;
 pub(crate) mod config;
@@ -44,6 +45,7 @@ const ALL: &[&[Route]] = &[
     balance::ROUTES,
     configuration::ROUTES,
     config::ROUTES,
+    assistance::ROUTES,
     captures::ROUTES,
     traces::ROUTES,
     recordings::ROUTES,
