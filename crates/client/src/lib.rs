@@ -17,6 +17,6 @@ mod place;
 pub use call::{Client, Done, Failure, Far, Want, lost};
 pub use connection::Connection;
 pub use place::{
-    Living, Which, control_planes, deployments, directory, files_of, find, living, locate, of_user,
+    Living, Which, control_planes, deployments, directory, files_of, find, living, locate, of_user, of_users,
     remove_if_stale,
 };

@@ -154,7 +154,7 @@ fn sockets(directory: &Path) -> Vec<(u32, PathBuf, UnixStream)> {
     };
     let (deployments, mut found): (Vec<_>, Vec<_>) =
         paths(directory).into_iter().partition(|path| path.is_dir());
-    let users = of_users(directory);
+    let users = of_users_next_to(directory);
     found.extend(users.iter().flat_map(|user| paths(user)));
     found.extend(deployments.iter().flat_map(|deployment| paths(deployment)));
     let mut live: Vec<_> = found
@@ -194,7 +194,7 @@ pub struct Living {
 /// All running routers of this user.
 pub fn living() -> Vec<Living> {
     let Some(directory) = directory() else { return Vec::new() };
-    let users = of_users(&directory);
+    let users = of_users_next_to(&directory);
     let named = |(pid, socket, _): (u32, PathBuf, UnixStream)| {
         let stem = socket.file_stem()?.to_str()?;
         let is_own = |above: &&Path| *above == directory || users.iter().any(|user| user == above);
@@ -218,8 +218,12 @@ fn next_to(directory: &Path, name: &str) -> PathBuf {
     directory.with_file_name(format!("{own}-as-{name}"))
 }
 
-/// All of these directories that there are.
-fn of_users(directory: &Path) -> Vec<PathBuf> {
+/// Those of all users that are there.
+pub fn of_users() -> Vec<PathBuf> {
+    directory().map_or_else(Vec::new, |directory| of_users_next_to(&directory))
+}
+
+fn of_users_next_to(directory: &Path) -> Vec<PathBuf> {
     let begins = next_to(directory, "");
     let (Some(parent), Some(begins)) = (directory.parent(), begins.file_name()) else { return Vec::new() };
     let begins = begins.to_string_lossy();

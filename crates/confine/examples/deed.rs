@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use junctor_confine::files::Files;
-use junctor_confine::{Needs, Plan};
+use junctor_confine::{Needs, Plan, Role};
 
 fn act(deed: &str, directory: &Path) -> std::io::Result<()> {
     match deed {
@@ -16,7 +16,10 @@ fn act(deed: &str, directory: &Path) -> std::io::Result<()> {
         "write" => std::fs::write(directory.join("new"), "").map(drop),
         "socket" => std::net::UdpSocket::bind("127.0.0.1:0").map(drop),
         "thread" => std::thread::Builder::new().spawn(|| ()).map(|thread| thread.join().unwrap()),
-        "program" => Command::new("/bin/true").status().map(drop),
+        "program" => match Command::new("/bin/true").status()? {
+            status if status.success() => Ok(()),
+            status => Err(std::io::Error::other(status.to_string())),
+        },
         "mount" => rustix::process::chroot("/").map_err(Into::into),
         "pipe" => {
             let (mut reader, mut writer) = std::io::pipe()?;
@@ -31,9 +34,20 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [role, deed, directory] = &words[..] else { panic!("ROLE DEED DIRECTORY") };
     let directory = PathBuf::from(directory);
-    let plan = Plan { files: Files { read: vec![directory.clone()], ..Files::default() }, ..Plan::default() };
+    let mut files = Files { read: vec![directory.clone()], ..Files::default() };
+    if role == "starter" {
+        files.run_itself();
+    }
+    let plan = Plan { files, ..Plan::default() };
     eprintln!("{}", plan.enforce().unwrap().summary);
-    let ended = if role == "service" {
+    let other = match &**role {
+        "service" | "starter" => Some(Role::Service),
+        "main" => Some(Role::Main),
+        "recorder" => Some(Role::Recorder),
+        _ => None,
+    };
+    let ended = if let Some(role) = other {
+        junctor_confine::enter(role).unwrap();
         act(deed, &directory)
     } else {
         let needs = Needs { files: role == "files", sockets: role == "sockets" };

@@ -5,7 +5,10 @@
 //! |---|---|---|
 //! | worker | use descriptors that are open, map memory that is not code, wait, read clocks | open files, make sockets, start threads or programs, change identities, map code |
 //! | worker whose configuration [needs](crate::Needs) it | also open files, or make sockets | the rest |
+//! | main | use descriptors that are open, open files, start threads of the same role | make sockets, start programs, map code |
+//! | recorder | the same, and count events of the kernel | the same |
 //! | service | also start threads and this program, open files and sockets, load BPF programs, record events | trace or read other processes, mount, load modules, change clocks, use io_uring or keyrings |
+//! | any, of a process without [programs to start](crate::files::Files::run) | | start a program |
 //!
 //! All lists say what is allowed. A call that is not listed does not happen: the kernel sends SIGSYS instead ([`crate::trap`]). Calls of a
 //! foreign architecture (x32, i386) end the process at once. Filters cost nothing that can be measured on the path of packets: for calls
@@ -327,6 +330,9 @@ const WORKER_PRCTLS: &[u64] = &[
     libc::PR_SET_TIMERSLACK as u64,
 ];
 
+/// The type of the requests to descriptors of perf_event_open(2), in its place.
+const PERF_IOCTLS: u64 = (b'$' as u64) << 8;
+
 /// BPF_MAP_UPDATE_ELEM and BPF_MAP_DELETE_ELEM: a queue joins and leaves its map.
 const WORKER_BPF: &[u64] = &[2, 3];
 
@@ -357,29 +363,61 @@ fn compile(rules: Rules) -> Result<BpfProgram, Error> {
     made.try_into().map_err(filter)
 }
 
-fn service() -> Result<BpfProgram, Error> {
-    let all = [COMMON, COMMON_OLD, FILES, FILES_OLD, SOCKETS, SERVICES, SERVICES_OLD];
-    compile(all.into_iter().flatten().map(|(_, call)| (*call, Vec::new())).collect())
+/// Rules that allow all calls of these lists.
+fn allow_all(lists: &[&[Call]]) -> Rules {
+    lists.iter().copied().flatten().map(|(_, call)| (*call, Vec::new())).collect()
+}
+
+fn service(runs_programs: bool) -> Result<BpfProgram, Error> {
+    let mut rules = allow_all(&[COMMON, COMMON_OLD, FILES, FILES_OLD, SOCKETS, SERVICES, SERVICES_OLD]);
+    if !runs_programs {
+        rules.remove(&libc::SYS_execve);
+    }
+    compile(rules)
 }
 
 fn worker(needs: Needs) -> Result<BpfProgram, Error> {
     let files: [&[Call]; 2] = if needs.files { [FILES, FILES_OLD] } else { [&[], &[]] };
     let sockets = if needs.sockets { SOCKETS } else { &[] };
-    let all = [COMMON, COMMON_OLD, files[0], files[1], sockets];
-    let mut rules: Rules = all.into_iter().flatten().map(|(_, call)| (*call, Vec::new())).collect();
+    let mut rules = allow_all(&[COMMON, COMMON_OLD, files[0], files[1], sockets]);
+    within_the_process(&mut rules)?;
+    compile(rules)
+}
+
+/// Threads inherit the filter. The C library blocks all signals while it starts one, so a trap there would end the process.
+const THREADS: &[Call] = calls![SYS_clone, SYS_clone3, SYS_set_tid_address];
+
+fn main_thread() -> Result<BpfProgram, Error> {
+    let mut rules = allow_all(&[COMMON, COMMON_OLD, FILES, FILES_OLD, THREADS]);
+    within_the_process(&mut rules)?;
+    compile(rules)
+}
+
+/// Events of the kernel are counted by descriptors of perf_event_open(2), whose buffers are locked in memory.
+fn recorder() -> Result<BpfProgram, Error> {
+    let counting: &[Call] = calls![SYS_perf_event_open, SYS_mlock, SYS_munlock, SYS_msync];
+    let mut rules = allow_all(&[COMMON, COMMON_OLD, FILES, FILES_OLD, THREADS, counting]);
+    within_the_process(&mut rules)?;
+    let of_events = rule(&[(1, Width::Dword, Is::MaskedEq(0xff00), PERF_IOCTLS)])?;
+    rules.entry(libc::SYS_ioctl).or_default().push(of_events);
+    compile(rules)
+}
+
+/// What a thread may do with the memory and the threads of its process, and with descriptors that are open.
+fn within_the_process(rules: &mut Rules) -> Result<(), Error> {
     // Memory that can be executed is never made.
     let not_code = || rule(&[(2, Width::Qword, Is::MaskedEq(libc::PROT_EXEC as u64), 0)]);
     rules.insert(libc::SYS_mmap, vec![not_code()?]);
     rules.insert(libc::SYS_mprotect, vec![not_code()?]);
-    only(&mut rules, libc::SYS_ioctl, 1, WORKER_IOCTLS)?;
-    only(&mut rules, libc::SYS_prctl, 0, WORKER_PRCTLS)?;
-    only(&mut rules, libc::SYS_bpf, 0, WORKER_BPF)?;
+    only(rules, libc::SYS_ioctl, 1, WORKER_IOCTLS)?;
+    only(rules, libc::SYS_prctl, 0, WORKER_PRCTLS)?;
+    only(rules, libc::SYS_bpf, 0, WORKER_BPF)?;
     // To itself: it ends, or wakes one of its threads.
-    only(&mut rules, libc::SYS_tgkill, 0, &[u64::from(std::process::id())])?;
+    only(rules, libc::SYS_tgkill, 0, &[u64::from(std::process::id())])?;
     // Another handler of SIGSYS would hide what is refused.
     let not_ours = rule(&[(0, Width::Dword, Is::Ne, libc::SIGSYS as u64)])?;
     rules.insert(libc::SYS_rt_sigaction, vec![not_ours]);
-    compile(rules)
+    Ok(())
 }
 
 thread_local! {
@@ -389,14 +427,21 @@ thread_local! {
 /// The role of the calling thread. Threads that a service starts are services.
 pub(crate) fn role() -> Role {
     match ROLE.try_with(Cell::get) {
-        Ok(Role::Worker) => Role::Worker,
-        _ => Role::Service,
+        Ok(Role::Free) | Err(_) => Role::Service,
+        Ok(role) => role,
     }
 }
 
 /// Filters the calls of all threads of this process, those to come, too.
-pub(crate) fn enter_service() -> Result<(), Error> {
-    seccompiler::apply_filter_all_threads(&service()?).map_err(filter)
+pub(crate) fn enter_service(runs_programs: bool) -> Result<(), Error> {
+    seccompiler::apply_filter_all_threads(&service(runs_programs)?).map_err(filter)
+}
+
+/// Filters the calls of the calling thread further, for one of the roles that have no [`Needs`].
+pub(crate) fn enter(role: Role) -> Result<(), Error> {
+    let program = if role == Role::Main { main_thread()? } else { recorder()? };
+    ROLE.set(role);
+    seccompiler::apply_filter(&program).map_err(filter)
 }
 
 /// Filters the calls of the calling thread further.
@@ -414,7 +459,9 @@ mod tests {
     fn filters_fit_the_kernel() {
         // BPF_MAXINSNS of a filter.
         for (made, what) in [
-            (service().unwrap(), "service"),
+            (service(true).unwrap(), "service"),
+            (main_thread().unwrap(), "main"),
+            (recorder().unwrap(), "recorder"),
             (worker(Needs::default()).unwrap(), "worker"),
             (worker(Needs { files: true, sockets: true }).unwrap(), "all needs"),
         ] {

@@ -43,6 +43,8 @@ const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/net/
 pub struct Files {
     /// To be read.
     pub read: Vec<PathBuf>,
+    /// Directories whose names may be listed, with those of all directories in them.
+    pub list: Vec<PathBuf>,
     /// To be read, written, made and removed.
     pub write: Vec<PathBuf>,
     /// Programs that may be started.
@@ -51,6 +53,7 @@ pub struct Files {
 
 /// What is in force.
 pub(crate) struct Fenced {
+    pub(crate) is_fenced: bool,
     pub(crate) text: String,
     pub(crate) weaker: Option<String>,
 }
@@ -79,6 +82,7 @@ impl Files {
             .chain(DEVICES.iter().map(|path| (Path::new(path), device)))
             // What a process says of itself is written there: its name for the kernel's memory killer.
             .chain([(Path::new("/proc/self"), read | AccessFs::WriteFile)])
+            .chain(self.list.iter().map(|path| (path.as_path(), AccessFs::ReadDir.into())))
             .chain(self.read.iter().map(|path| (path.as_path(), read)))
             .chain(self.write.iter().map(|path| (path.as_path(), write)))
             .chain(self.run.iter().map(|path| (path.as_path(), run)));
@@ -103,12 +107,16 @@ fn allow(
 fn told(status: &RestrictionStatus) -> Fenced {
     let weaker = |how: &str| Some(format!("Landlock: {how}; Linux 6.10 or newer fences all that is meant"));
     match status.ruleset {
-        RulesetStatus::FullyEnforced => Fenced { text: "files fenced by Landlock".into(), weaker: None },
+        RulesetStatus::FullyEnforced => {
+            Fenced { is_fenced: true, text: "files fenced by Landlock".into(), weaker: None }
+        }
         RulesetStatus::PartiallyEnforced => Fenced {
+            is_fenced: true,
             text: "files fenced by Landlock in part".into(),
             weaker: weaker("this kernel knows a part of the rules only"),
         },
         RulesetStatus::NotEnforced => Fenced {
+            is_fenced: false,
             text: "files not fenced".into(),
             weaker: weaker("this kernel has none, or it is off (lsm=landlock,...): files are not fenced"),
         },

@@ -9,7 +9,7 @@
 //! * System calls, by seccomp filters for each [role](Role) of a thread ([`calls`], [`trap`]).
 //! * Core dumps, and memory that other processes of its user may read.
 //!
-//! [`enter_worker`] then takes more from each worker. [`Spawner`] starts threads for workers, which would otherwise inherit their filter.
+//! [`enter_worker`] then takes more from each worker, and [`enter`] from other threads that need little. [`Spawner`] starts threads for workers, which would otherwise inherit their filter.
 //! [`threads`] shows what is in force for each thread of any process.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -17,6 +17,7 @@ pub mod calls;
 pub mod files;
 pub mod needs;
 pub mod privileges;
+pub mod record;
 mod spawner;
 pub mod threads;
 pub mod trap;
@@ -28,14 +29,19 @@ use std::time::{Duration, Instant};
 
 use files::Files;
 use privileges::{Capability, Limits, User};
+use record::{Left, Reach};
 
 /// What a thread is for. It decides which system calls the thread may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Not confined.
     Free,
-    /// The main thread and all that serve the router: control, statistics, recordings, hot swaps, reopened devices.
+    /// A thread that serves the router: control, statistics, hot swaps, reopened devices. The main thread is one until workers run.
     Service,
+    /// The main thread while the router runs: it waits for the workers, and later prints what was asked for.
+    Main,
+    /// A thread that writes a recording, a capture or a trace.
+    Recorder,
     /// A thread that processes packets.
     Worker,
 }
@@ -46,6 +52,8 @@ impl Role {
         match self {
             Role::Free => "unconfined",
             Role::Service => "service",
+            Role::Main => "main",
+            Role::Recorder => "recorder",
             Role::Worker => "worker",
         }
     }
@@ -89,6 +97,8 @@ pub(crate) fn refused(what: &'static str) -> impl FnOnce(std::io::Error) -> Erro
 pub struct Plan {
     /// The user to become; `None` stays who it is.
     pub user: Option<User>,
+    /// Root is meant to stay root, without its capabilities.
+    pub stays: bool,
     /// Capabilities that service threads keep. Workers have none.
     pub keep: Vec<Capability>,
     /// The files and directories that stay within reach.
@@ -118,13 +128,14 @@ impl Plan {
             keep.push(Capability::IpcLock);
         }
         let kept = privileges::give_up(self.user.as_ref(), &keep)?;
-        if let Some(line) = kept.weaker {
-            weaker.push(line);
-        }
+        weaker.extend(kept.weaker.filter(|_| !self.stays));
+        let reach = Reach::of(&self.files);
         let fenced = self.files.enforce()?;
+        let left = Left { reach: fenced.is_fenced.then_some(reach), outer_filters: threads::own_filters() };
+        left.leave().map_err(refused("leave a list of the files within reach"))?;
         weaker.extend(fenced.weaker);
         trap::catch()?;
-        calls::enter_service()?;
+        calls::enter_service(!self.files.run.is_empty())?;
         if let Some(names) = lasting_others() {
             weaker.push(format!(
                 "threads that ran before keep capabilities and files, though not all system calls: {names}; start the domain of \
@@ -164,4 +175,27 @@ fn lasting_others() -> Option<String> {
 pub fn enter_worker(needs: Needs) -> Result<(), Error> {
     privileges::none_for_this_thread()?;
     calls::enter_worker(needs)
+}
+
+/// Takes all capabilities from the calling thread, and from those that it starts from now on.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn drop_capabilities() -> Result<(), Error> {
+    privileges::none_for_this_thread()
+}
+
+/// Makes the calling thread one of this role: no capability, and only the system calls that the role needs. A service keeps what it has.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn enter(role: Role) -> Result<(), Error> {
+    match role {
+        Role::Free | Role::Service => Ok(()),
+        Role::Worker => enter_worker(Needs::default()),
+        Role::Main | Role::Recorder => {
+            privileges::none_for_this_thread()?;
+            calls::enter(role)
+        }
+    }
 }

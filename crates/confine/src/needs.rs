@@ -53,6 +53,11 @@ const WRITE_FILES: [&str; 12] = [
     "ToIPSummaryDump",
 ];
 
+/// Whether elements of a class write files, or as much to standard output as they are asked for.
+pub fn writes_files(class: &str) -> bool {
+    WRITE_FILES.contains(&class)
+}
+
 impl Needs {
     /// Those of elements of these classes.
     pub fn of<'a>(classes: impl IntoIterator<Item = &'a str>) -> Needs {

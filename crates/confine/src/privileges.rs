@@ -68,6 +68,8 @@ pub enum Capability {
     SysAdmin,
     /// Real-time priorities of threads that are started later.
     SysNice,
+    /// Files and sockets of other users, such as those of routing daemons.
+    DacOverride,
 }
 
 impl Capability {
@@ -80,6 +82,7 @@ impl Capability {
             Capability::Perfmon => CapabilitySet::PERFMON,
             Capability::SysAdmin => CapabilitySet::SYS_ADMIN,
             Capability::SysNice => CapabilitySet::SYS_NICE,
+            Capability::DacOverride => CapabilitySet::DAC_OVERRIDE,
         }
     }
 
@@ -93,27 +96,45 @@ impl Capability {
             Capability::Perfmon => "cap_perfmon",
             Capability::SysAdmin => "cap_sys_admin",
             Capability::SysNice => "cap_sys_nice",
+            Capability::DacOverride => "cap_dac_override",
         }
     }
 }
 
-/// Resource limits (getrlimit(2)).
+/// Resource limits (getrlimit(2)). Limits only become lower, but for that of locked memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// Bytes of locked memory that AF_XDP and locked pages need; `None` leaves the limit.
     pub locked_bytes: Option<u64>,
+    /// Bytes of a file that is written, at most; `None` leaves the limit.
+    pub file_bytes: Option<u64>,
+    /// Processes and threads of the user, at most; `None` leaves the limit. It does not bind root.
+    pub threads: Option<u64>,
 }
 
 impl Limits {
-    /// No core dumps, which would hold keys, and as much locked memory as asked for. Returns whether there is so much.
+    /// Sets them: no core dumps, which would hold keys, and no more open files than now. Returns whether there is as much locked memory as asked for.
     pub(crate) fn apply(self) -> Result<bool, Error> {
-        let done = setrlimit(Resource::RLIMIT_CORE, 0, 0);
-        done.map_err(|why| refused("forbid core dumps")(why.into()))?;
+        let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
+        for (resource, most) in [
+            (Resource::RLIMIT_CORE, Some(0)),
+            (Resource::RLIMIT_NOFILE, Some(files)),
+            (Resource::RLIMIT_FSIZE, self.file_bytes),
+            (Resource::RLIMIT_NPROC, self.threads),
+        ] {
+            most.map_or(Ok(()), |most| lower(resource, most))?;
+        }
         let Some(bytes) = self.locked_bytes else { return Ok(true) };
         let (soft, hard) = getrlimit(Resource::RLIMIT_MEMLOCK).unwrap_or((0, 0));
         // More than the hard limit takes CAP_SYS_RESOURCE.
         Ok(soft >= bytes || setrlimit(Resource::RLIMIT_MEMLOCK, bytes, hard.max(bytes)).is_ok())
     }
+}
+
+fn lower(resource: Resource, most: u64) -> Result<(), Error> {
+    let failed = |why: nix::Error| refused("set a resource limit")(why.into());
+    let (soft, hard) = getrlimit(resource).map_err(failed)?;
+    setrlimit(resource, soft.min(most), hard.min(most)).map_err(failed)
 }
 
 /// Who a process is after it has given up what it could.
@@ -171,7 +192,10 @@ fn bound(wanted: CapabilitySet) -> Result<(), Error> {
 
 fn hold(wanted: CapabilitySet) -> Result<(), Error> {
     let sets = CapabilitySets { effective: wanted, permitted: wanted, inheritable: CapabilitySet::empty() };
-    thread::set_capabilities(None, sets).map_err(|why| refused("give up capabilities")(why.into()))?;
+    // A service manager may have taken them all, and the call with them.
+    if thread::capabilities(None) != Ok(sets) {
+        thread::set_capabilities(None, sets).map_err(|why| refused("give up capabilities")(why.into()))?;
+    }
     match thread::clear_ambient_capability_set() {
         Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
         Err(why) => Err(refused("give up capabilities")(why.into())),

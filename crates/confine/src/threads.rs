@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::record::{Left, Reach};
+
 /// One thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {
@@ -20,8 +22,10 @@ pub struct Thread {
     pub bounding: u64,
     /// Whether it can get no privileges any more.
     pub no_new_privileges: bool,
-    /// Filters of system calls: services have one, workers two.
+    /// Filters of system calls: services have one of ours, all other roles two.
     pub filters: u32,
+    /// What it is for, by its filters, its name and its number.
+    pub role: &'static str,
 }
 
 /// A process and its threads.
@@ -35,7 +39,20 @@ pub struct Process {
     pub core_bytes: Option<u64>,
     /// Whether other processes of its user may read its memory, by the owner of its files in /proc.
     pub is_dumpable: Option<bool>,
+    /// Resource limits by name; `None` is no limit.
+    pub limits: Vec<(&'static str, Option<u64>)>,
+    /// The files within its reach, if it fences any off and this process may see which.
+    pub reach: Option<Reach>,
 }
+
+/// Limits that are shown: our names, and those of /proc.
+const LIMITS: [(&str, &str); 5] = [
+    ("core_bytes", "Max core file size"),
+    ("file_bytes", "Max file size"),
+    ("open_files", "Max open files"),
+    ("threads_of_user", "Max processes"),
+    ("locked_bytes", "Max locked memory"),
+];
 
 /// What is weaker than a confined router has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +62,9 @@ pub struct Shortfall {
     /// What to do.
     pub fix: String,
 }
+
+/// Threads that write recordings, captures and traces.
+const RECORDERS: [&str; 2] = ["profile", "observe"];
 
 /// How a router is started so that all is in force.
 const CONFINE: &str = "start the router with --confine";
@@ -65,7 +85,21 @@ fn thread(text: &str) -> Option<Thread> {
             "2" => field("Seccomp_filters").and_then(|n| n.parse().ok()).unwrap_or(1),
             _ => 0,
         },
+        role: "unconfined",
     })
+}
+
+/// Filters that the calling thread has.
+pub(crate) fn own_filters() -> u32 {
+    let text = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    thread(&text).map_or(0, |thread| thread.filters)
+}
+
+/// The limits in the text of a process's `limits`.
+fn limits(text: &str) -> Vec<(&'static str, Option<u64>)> {
+    let of = |title: &str| text.lines().find_map(|line| line.strip_prefix(title));
+    let soft = |line: &str| line.split_ascii_whitespace().next()?.parse().ok();
+    LIMITS.into_iter().filter_map(|(name, title)| Some((name, soft(of(title)?)))).collect()
 }
 
 /// Looks at a process.
@@ -82,14 +116,36 @@ pub fn look(id: u32) -> std::io::Result<Process> {
             .extend(std::fs::read_to_string(entry.path().join("status")).ok().and_then(|text| thread(&text)));
     }
     threads.sort_by_key(|thread| thread.id);
-    let limits = std::fs::read_to_string(format!("{base}/limits")).unwrap_or_default();
-    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size"));
-    let core_bytes = core.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok());
+    let limits = limits(&std::fs::read_to_string(format!("{base}/limits")).unwrap_or_default());
+    let core_bytes = limits.iter().find(|(name, _)| *name == "core_bytes").and_then(|(_, bytes)| *bytes);
+    let left = Left::by(id);
+    // A process of ours says which filters are not its own. Nobody knows that of others.
+    let outer = match &left {
+        Ok(Some(left)) => left.outer_filters,
+        Ok(None) => u32::MAX,
+        Err(_) => 0,
+    };
+    threads.iter_mut().for_each(|thread| thread.role = thread.role(id, outer));
     let owner = std::fs::metadata(Path::new(&base).join("environ")).ok().map(|file| file.uid());
     let uid = threads.first().map(|thread| thread.uid);
     // The files of a process that may not be dumped are root's. For root itself this shows nothing.
     let is_dumpable = owner.zip(uid).filter(|(_, uid)| *uid != 0).map(|(owner, uid)| owner == uid);
-    Ok(Process { id, threads, core_bytes, is_dumpable })
+    let reach = left.ok().flatten().and_then(|left| left.reach);
+    Ok(Process { id, threads, core_bytes, is_dumpable, limits, reach })
+}
+
+/// The processes that open devices for this one.
+pub fn openers_of(id: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let numbers = children.flat_map(|text| {
+        text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u32>>()
+    });
+    let is_opener = |id: &u32| {
+        let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).nth(1) == Some(b"opener")
+    };
+    numbers.filter(is_opener).collect()
 }
 
 /// The names of the other threads of this process.
@@ -101,11 +157,13 @@ pub(crate) fn others() -> Vec<String> {
 }
 
 impl Thread {
-    /// The role that its filters show.
-    pub fn role(&self) -> &'static str {
-        match self.filters {
+    /// The role that its filters show, beyond those that the process `process` was started with.
+    fn role(&self, process: u32, outer_filters: u32) -> &'static str {
+        match self.filters.saturating_sub(outer_filters) {
             0 => "unconfined",
             1 => "service",
+            _ if self.id == process => "main",
+            _ if RECORDERS.contains(&&*self.name) => "recorder",
             _ => "worker",
         }
     }
@@ -125,9 +183,9 @@ impl Process {
             if !thread.no_new_privileges {
                 say(format!("{name} can get privileges by programs that it starts"), CONFINE);
             }
-            match (thread.filters, thread.is_worker()) {
-                (0, _) => say(format!("{name} can make all system calls"), CONFINE),
-                (1, true) => say(format!("{name} can make the system calls of services"), CONFINE),
+            match (thread.role, thread.is_worker()) {
+                ("unconfined", _) => say(format!("{name} can make all system calls"), CONFINE),
+                ("service", true) => say(format!("{name} can make the system calls of services"), CONFINE),
                 _ => {}
             }
             if thread.is_worker() && thread.capabilities != 0 {
@@ -155,13 +213,18 @@ impl Process {
                 if thread.no_new_privileges { "no new privileges" } else { "may get privileges" };
             text += &format!(
                 "{:>8} {:width$}  {:10}  user {}, capabilities {:x}, {privileges}, filters {}\n",
-                thread.id,
-                thread.name,
-                thread.role(),
-                thread.uid,
-                thread.capabilities,
-                thread.filters
+                thread.id, thread.name, thread.role, thread.uid, thread.capabilities, thread.filters
             );
+        }
+        let number = |most: &Option<u64>| most.map_or("unlimited".to_owned(), |most| most.to_string());
+        let limits: Vec<String> = self
+            .limits
+            .iter()
+            .map(|(name, most)| format!("{} {}", name.replace('_', " "), number(most)))
+            .collect();
+        text += &format!("limits: {}\n", limits.join(", "));
+        for (what, paths) in self.reach.iter().flat_map(Reach::lists).filter(|(_, paths)| !paths.is_empty()) {
+            text += &format!("files to {what}: {}\n", paths.join(" "));
         }
         for Shortfall { what, fix } in self.shortfalls() {
             text += &format!("{what}\n  -> {fix}\n");
@@ -172,13 +235,15 @@ impl Process {
     /// For programs.
     pub fn json(&self) -> Value {
         let thread = |thread: &Thread| {
-            json!({ "id": thread.id, "name": thread.name, "role": thread.role(), "uid": thread.uid,
+            json!({ "id": thread.id, "name": thread.name, "role": thread.role, "uid": thread.uid,
                 "capabilities": format!("{:x}", thread.capabilities), "bounding": format!("{:x}", thread.bounding),
                 "no_new_privileges": thread.no_new_privileges, "filters": thread.filters })
         };
         let shortfall = |short: &Shortfall| json!({ "what": short.what, "fix": short.fix });
         json!({ "pid": self.id, "threads": self.threads.iter().map(thread).collect::<Value>(),
             "core_bytes": self.core_bytes, "is_dumpable": self.is_dumpable,
+            "limits": self.limits.iter().map(|(name, most)| ((*name).to_owned(), json!(most))).collect::<Value>(),
+            "files": self.reach.as_ref().map(|reach| json!({ "list": reach.list, "read": reach.read, "write": reach.write, "run": reach.run })),
             "shortfalls": self.shortfalls().iter().map(shortfall).collect::<Value>() })
     }
 }
@@ -200,6 +265,7 @@ mod tests {
             bounding: 0x3000,
             no_new_privileges: true,
             filters: 2,
+            role: "unconfined",
         };
         assert_eq!(thread(STATUS), Some(want));
         assert_eq!(thread(&STATUS.replace("Seccomp:\t2", "Seccomp:\t0")).map(|t| t.filters), Some(0));
@@ -207,12 +273,43 @@ mod tests {
     }
 
     #[test]
+    fn a_role_shows_by_filters_and_names() {
+        let check = |name: &str, id: u32, filters: u32, outer: u32, want: &str| {
+            let one = Thread { name: name.into(), id, filters, ..Thread::default() };
+            assert_eq!(one.role(7, outer), want, "{name} {filters} {outer}");
+        };
+        check("worker-0", 9, 2, 0, "worker");
+        check("worker-0", 9, 1, 0, "service");
+        check("worker-0", 9, 7, 5, "worker");
+        check("junctor", 7, 7, 5, "main");
+        check("junctor", 7, 6, 5, "service");
+        check("profile", 9, 7, 5, "recorder");
+        check("control", 9, 5, 5, "unconfined");
+        // systemd's filters alone.
+        check("worker-0", 9, 7, u32::MAX, "unconfined");
+    }
+
+    #[test]
+    fn limits_are_read() {
+        let text = "Limit                     Soft Limit           Hard Limit           Units\n\
+            Max core file size        0                    unlimited            bytes\n\
+            Max locked memory         unlimited            unlimited            bytes\n";
+        assert_eq!(limits(text), [("core_bytes", Some(0)), ("locked_bytes", None)]);
+    }
+
+    #[test]
     fn what_is_weaker_is_named_with_its_fix() {
-        let good = Thread { capabilities: 0, ..thread(STATUS).unwrap() };
+        let good = Thread { capabilities: 0, role: "worker", ..thread(STATUS).unwrap() };
         let check = |change: &dyn Fn(&mut Thread), core: Option<u64>, dumpable, words: &[&str]| {
             let mut one = good.clone();
             change(&mut one);
-            let process = Process { id: 7, threads: vec![one], core_bytes: core, is_dumpable: dumpable };
+            let process = Process {
+                id: 7,
+                threads: vec![one],
+                core_bytes: core,
+                is_dumpable: dumpable,
+                ..Process::default()
+            };
             let shortfalls = process.shortfalls();
             assert_eq!(shortfalls.len(), words.len(), "{shortfalls:?}");
             for (short, word) in shortfalls.iter().zip(words) {
@@ -221,8 +318,8 @@ mod tests {
         };
         check(&|_| (), Some(0), Some(false), &[]);
         check(&|t| t.capabilities = 1, Some(0), None, &["has capabilities 0x1"]);
-        check(&|t| t.filters = 1, Some(0), None, &["system calls of services"]);
-        check(&|t| t.filters = 0, Some(0), None, &["all system calls"]);
+        check(&|t| t.role = "service", Some(0), None, &["system calls of services"]);
+        check(&|t| t.role = "unconfined", Some(0), None, &["all system calls"]);
         check(&|t| t.uid = 0, None, Some(true), &["as root", "core dump", "read its memory"]);
         check(&|t| t.no_new_privileges = false, Some(0), None, &["can get privileges"]);
     }

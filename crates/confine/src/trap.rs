@@ -7,7 +7,7 @@
 //! Such a worker could at worst prevent the report; the call stays refused, and the filter lets it change no handler of SIGSYS.
 //! Where a thread blocks signals, as the C library does while it starts another thread, the kernel ends the process without a report.
 //!
-//! In a service the call fails with EPERM, and the first such call of each kind is reported. A new version of the C library may make calls
+//! In other threads the call fails with EPERM, and the first such call of each kind is reported. A new version of the C library may make calls
 //! that the lists do not know, and forwarding must not end for that.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +31,9 @@ pub(crate) fn catch() -> Result<(), Error> {
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         libc::sigaction(libc::SIGSYS, &raw const action, std::ptr::null_mut())
     };
+    // A file that reaches the limit of its size is an error of the one who writes it, and not the end of the router.
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     match result {
         0 => Ok(()),
         _ => Err(refused("catch SIGSYS")(std::io::Error::last_os_error())),

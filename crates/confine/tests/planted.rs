@@ -43,8 +43,25 @@ fn a_planted_deed_is_refused_and_reported() {
     for deed in ["file", "socket", "thread"] {
         check(&format!("service {deed}"), 0, &["it went well"]);
     }
-    for deed in ["elsewhere", "write", "program"] {
+    for deed in ["elsewhere", "write"] {
         check(&format!("service {deed}"), 0, &["it failed: Permission denied"]);
+    }
+    // Without a program that may be started, the call is filtered, in the process that would become the program.
+    check("service program", 0, &["it failed: signal: 31"]);
+    check("starter program", 0, &["it failed: Permission denied"]);
+    for role in ["main", "recorder"] {
+        for deed in ["file", "thread", "pipe"] {
+            check(&format!("{role} {deed}"), 0, &["it went well"]);
+        }
+        for (deed, call) in [("socket", "socket"), ("mount", "chroot")] {
+            let said = format!(
+                "({role}) made the system call {call}, which its role does not allow; it was refused"
+            );
+            check(&format!("{role} {deed}"), 0, &[&said, "it failed: Operation not permitted"]);
+        }
+        check(&format!("{role} elsewhere"), 0, &["it failed: Permission denied"]);
+        // It could not even wait for one.
+        check(&format!("{role} program"), 0, &["it failed: Operation not permitted"]);
     }
     let said = "(service) made the system call chroot, which its role does not allow; it was refused";
     check("service mount", 0, &[said, "it failed: Operation not permitted"]);

@@ -284,7 +284,8 @@ struct Followed {
 
 impl Followed {
     fn new(namespace: &Namespace) -> Followed {
-        let settings = Settings { namespace: Some(namespace.name().into()), audit: None };
+        let settings =
+            Settings { namespace: Some(namespace.name().into()), audit: None, ..Settings::default() };
         let (sender, reports) = sync_channel(1);
         let (tell, notices) = notices();
         let feed = spawn(settings, sender, tell).unwrap();

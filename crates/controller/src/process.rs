@@ -44,6 +44,8 @@ pub struct Settings {
     pub socket: Socket,
     /// What key daemons get.
     pub keys: Option<Keys>,
+    /// Called by each thread that has opened what takes rights: it may give them up. The one that watches daemons does not call it.
+    pub opened: fn(),
 }
 
 /// Why a control plane did not run.
@@ -65,14 +67,14 @@ pub enum Error {
 /// # Errors
 /// It cannot begin.
 pub fn run(settings: Settings) -> Result<(), Error> {
-    let Settings { domain, channel, namespace, fpm, daemons, rib, socket, keys } = settings;
+    let Settings { domain, channel, namespace, fpm, daemons, rib, socket, keys, opened } = settings;
     let uplink = Uplink::new(number_of_run(), connect(domain, channel));
     let (mut plane, reports, asker) = Plane::new(rib, uplink);
-    let of_kernel = kernel::Settings { namespace: namespace.clone(), ..kernel::Settings::default() };
+    let of_kernel = kernel::Settings { namespace: namespace.clone(), opened, ..kernel::Settings::default() };
     let feed = kernel::spawn(of_kernel, reports.clone(), Box::new(|text| errln!("junctor: kernel: {text}")));
     let mut feeds = vec![feed.map_err(|why| Error::Feed("kernel", why))?];
     if let Some(listen) = fpm {
-        let settings = fpm::Settings { listen, namespace, ..fpm::Settings::default() };
+        let settings = fpm::Settings { listen, namespace, opened, ..fpm::Settings::default() };
         let feed = fpm::spawn(settings, reports.clone(), Box::new(|text| errln!("junctor: fpm: {text}")));
         feeds.push(feed.map_err(|why| Error::Feed("fpm", why))?);
     }
@@ -81,6 +83,7 @@ pub fn run(settings: Settings) -> Result<(), Error> {
         let watch = daemons::watch(daemons, reports.clone(), notices);
         feeds.push(watch.map_err(|why| Error::Feed("daemons", why))?);
     }
+    opened();
     let _served = served::listen(&socket, asker.clone()).map_err(Error::Socket)?;
     let _keyed = keys.map(|keys| keys::serve(&keys)).transpose().map_err(Error::Socket)?;
     stop_by_signals(asker).map_err(Error::Signals)?;

@@ -102,6 +102,7 @@ pub(crate) fn run(runtime: &Arc<Runtime>, workers: Vec<Worker>, cores: &[usize])
             }
         }
     }
+    runtime.enter_main();
     wait(runtime, &mut parties, &ends, &mut ended);
     ended
 }

@@ -29,6 +29,8 @@ pub type Spawn = Box<dyn Fn(&str, Box<dyn FnOnce() + Send>) -> std::io::Result<(
 pub struct Threads {
     /// Called by each worker's thread before its first round, with the worker's number.
     pub enter_worker: Box<dyn Fn(usize) + Send + Sync>,
+    /// Called by the thread that runs the router, when all workers have threads: from then on it waits for them.
+    pub enter_main: Box<dyn Fn() + Send + Sync>,
     /// Starts the threads that workers ask for: those would otherwise inherit a worker's rights.
     pub spawn: Spawn,
 }
@@ -143,6 +145,13 @@ impl Runtime {
         if let Some(threads) = self.threads.get() {
             crate::stall::open_account();
             (threads.enter_worker)(worker);
+        }
+    }
+
+    /// The calling thread starts no further threads, and may lose rights.
+    pub(crate) fn enter_main(&self) {
+        if let Some(threads) = self.threads.get() {
+            (threads.enter_main)();
         }
     }
 

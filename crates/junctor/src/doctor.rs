@@ -18,8 +18,8 @@ pub(crate) struct Args {
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
-    /// Report for each thread of a running router which fences are in force: user, capabilities, filters of system calls; each shortfall with
-    /// its fix.
+    /// Report which fences are in force for a running router and the process that opens its devices: user, capabilities and filters of system calls
+    /// of each thread, limits, files within reach; each shortfall with its fix.
     #[arg(long)]
     security: bool,
     /// With --security: of this process [default: the only router that runs].
@@ -50,8 +50,11 @@ fn security(args: &Args) -> u8 {
         Ok(pid) => pid,
         Err(why) => return outcome::fail(why),
     };
-    let process = match threads::look(pid) {
-        Ok(process) => process,
+    let (process, openers) = match threads::look(pid) {
+        // One that ends meanwhile is no more to be looked at.
+        Ok(process) => {
+            (process, threads::openers_of(pid).into_iter().filter_map(|id| threads::look(id).ok()))
+        }
         Err(why) => {
             return outcome::fail(format!(
                 "process {pid}: {why}; be root or its user, or name another by --pid"
@@ -60,10 +63,12 @@ fn security(args: &Args) -> u8 {
     };
     let text = match args.json {
         true => {
-            let object = json!({ "command": "doctor", "version": env!("CARGO_PKG_VERSION"), "security": process.json() });
+            let openers: Vec<_> = openers.map(|opener| opener.json()).collect();
+            let object = json!({ "command": "doctor", "version": env!("CARGO_PKG_VERSION"), "security": process.json(),
+                "openers": openers });
             format!("{object}\n")
         }
-        false => process.text(),
+        false => openers.fold(process.text(), |text, opener| text + "opener of devices, " + &opener.text()),
     };
     outcome::print_or_fail(text.as_bytes())
 }

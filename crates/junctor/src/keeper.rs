@@ -39,6 +39,23 @@ fn refusal(why: SwapError, render: impl FnOnce(&[lang::Diagnostic]) -> String) -
     }
 }
 
+/// How the reason begins why a confined router cannot take a configuration that it could begin with.
+pub(crate) const CONFINED: &str = "this router is confined";
+
+/// Adds to a refusal that it may be for want of rights, which this router had when it began.
+fn with_hint(why: String) -> String {
+    let is_known = why.contains(CONFINED);
+    let is_of_rights = ["Permission denied", "Operation not permitted"].iter().any(|word| why.contains(word));
+    match is_of_rights && !is_known {
+        true => format!(
+            "{}\n{CONFINED}: start it with --interfaces, --readable, --writable or --later for what this configuration has more, or with \
+             this configuration",
+            why.trim_end()
+        ),
+        false => why,
+    }
+}
+
 /// Handlers of the control socket in addition to those of the router: `junctor apply` speaks to them.
 pub(crate) const APPLY: &str = "apply";
 /// Keeps what was applied.
@@ -97,9 +114,14 @@ impl Keeper {
         let wanted = Needs::of(graph.elements.iter().map(|element| &*element.class));
         let lacks = self.confined_to.get()?.lacks(wanted)?;
         Some(format!(
-            "this router is confined, and its workers may open no {lacks} as elements of this configuration do; start it with \
+            "{CONFINED}, and its workers may open no {lacks} as elements of this configuration do; start it with \
              --later={lacks}, or with this configuration"
         ))
+    }
+
+    /// A refusal with what a confined router could be given.
+    fn hinted(&self, why: String) -> String {
+        if self.confined_to.get().is_some() { with_hint(why) } else { why }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -128,7 +150,7 @@ impl Keeper {
             }
             _ => lang::read_file(path),
         };
-        let data = data.map_err(|why| as_compiler(&[*why], &lang::SourceMap::new()))?;
+        let data = data.map_err(|why| self.hinted(as_compiler(&[*why], &lang::SourceMap::new())))?;
         self.load_data(&name, Some(path), &data)
     }
 
@@ -157,7 +179,8 @@ impl Keeper {
             Err(TryLockError::WouldBlock) => return Err(BUSY.into()),
         };
         let swapped = reconfigure::swap_shared(&self.control, &graph, ready)
-            .map_err(|why| refusal(why, |errors| render(errors, &loaded.sources)))?;
+            .map_err(|why| refusal(why, |errors| render(errors, &loaded.sources)))
+            .map_err(|why| self.hinted(why))?;
         state.before = Some(std::mem::replace(&mut state.present, graph));
         if state.until.take().is_some() {
             self.control.clear_alarm();
@@ -372,5 +395,27 @@ fn catch_signals(control: &Control) {
         if !signal_hook::consts::FORBIDDEN.contains(&signal) {
             let _ = handle.add_signal(signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_for_want_of_rights_says_what_to_give() {
+        let check = |why: &str, has_hint: bool| {
+            let said = with_hint(why.to_owned());
+            assert_eq!(said.contains("--interfaces"), has_hint, "{said}");
+            assert_eq!(
+                said.matches(CONFINED).count(),
+                usize::from(has_hint || why.contains(CONFINED)),
+                "{said}"
+            );
+        };
+        check("eth7: Operation not permitted\n", true);
+        check("rules: Permission denied (os error 13)", true);
+        check("no such element class", false);
+        check(&format!("{CONFINED}, and: Permission denied"), false);
     }
 }

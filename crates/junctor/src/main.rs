@@ -19,6 +19,7 @@ mod click;
 mod click_tools;
 mod combine;
 mod config;
+mod confinement;
 mod ctl;
 mod demo;
 mod describe;

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use confine::privileges::User;
 use manage::access::new_token;
 use manage::openapi;
 use manage::route::Role;
@@ -13,7 +14,7 @@ use manage::service::{self, Options};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::{exit, outcome};
+use crate::{confinement, exit, outcome};
 
 /// Serve the management API and metrics of the routers of this machine.
 ///
@@ -58,6 +59,11 @@ pub(crate) struct Args {
     /// Append the audit log to this file [default: standard error].
     #[arg(long, value_name = "FILE", help_heading = "Security")]
     audit: Option<PathBuf>,
+    /// Become this user, with --confine, when all sockets listen. It must be able to open the control sockets of routers (run --control-group).
+    #[arg(long, value_name = "NAME", help_heading = "Confinement")]
+    user: Option<String>,
+    #[command(flatten)]
+    confinement: confinement::Options,
     /// A router at a control socket elsewhere, and its name; may be repeated.
     #[arg(long, value_name = "NAME=SOCKET", value_parser = named, help_heading = "Routers")]
     router: Vec<(String, PathBuf)>,
@@ -168,6 +174,36 @@ impl Args {
     }
 }
 
+/// Directories of the routers and services of this machine, if they are there: sockets and statistics, configurations, commits.
+const OF_ROUTERS: [&str; 3] = ["/run/junctor", "/etc/junctor", "/var/lib/junctor"];
+
+impl Args {
+    /// What the service does when it serves: it looks for routers, reads statistics next to their sockets, and starts jobs of this program, which have
+    /// its rights.
+    fn fences(&self, options: &Options) -> Result<confinement::Needs, confine::Error> {
+        if self.user.is_some() && !self.confinement.is_on() {
+            return Err(confine::Error::NotConfined);
+        }
+        let user = self.user.as_deref().map(User::named).transpose()?;
+        let sockets = options.listen.iter().filter_map(|place| match place {
+            Place::Unix(path, _) => Some(path),
+            _ => None,
+        });
+        let routers = self.router.iter().map(|(_, path)| path).chain(self.control_plane.iter());
+        let mut read: Vec<PathBuf> = OF_ROUTERS.iter().map(PathBuf::from).collect();
+        // Routers of other users have their sockets next to those of this one.
+        let (ours, others) = (client::directory(), client::of_users());
+        let list = ours.iter().map(|ours| confinement::directory(ours)).collect();
+        read.extend(ours.into_iter().chain(others));
+        read.extend(client::control_planes());
+        read.extend(client::deployments());
+        read.extend(routers.map(|path| confinement::directory(path)));
+        let mut write: Vec<PathBuf> = sockets.map(|path| confinement::directory(path)).collect();
+        write.push(std::env::temp_dir());
+        Ok(confinement::Needs { user, list, read, write, runs_itself: true, ..confinement::Needs::default() })
+    }
+}
+
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     if args.openapi {
@@ -183,28 +219,34 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(options) => options,
         Err(why) => return outcome::usage(why),
     };
-    match serve(options) {
+    let fences = match args.fences(&options) {
+        Ok(fences) => fences,
+        Err(why) => return outcome::fail(why),
+    };
+    match serve(options, || args.confinement.enter(fences)) {
         Ok(()) => exit::SUCCESS,
         Err(why) => outcome::fail(why),
     }
 }
 
-/// Serves until a signal comes.
-fn serve(options: Options) -> Result<(), service::Error> {
+/// Serves until a signal comes. `confine` takes rights when all sockets listen, and before there is another thread.
+fn serve(options: Options, confine: impl FnOnce() -> Result<(), String>) -> Result<(), service::Error> {
     let (end, ending) = service::ending();
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        if signals.forever().next().is_some() {
-            end.now();
-        }
-    })?;
     service::run(options, ending, |addresses| {
+        confine().map_err(std::io::Error::other)?;
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            if signals.forever().next().is_some() {
+                end.now();
+            }
+        })?;
         for address in addresses {
             errln!("junctor: the API listens at {address}");
         }
         if let Some(notifier) = planes::notify::Notifier::from_environment() {
             notifier.send("READY=1");
         }
+        Ok(())
     })
 }
 

@@ -22,6 +22,7 @@ use crate::config::Source;
 use crate::keeper::{self, Keeper, Offered};
 use crate::state::State;
 use crate::{exit, outcome};
+pub(crate) use confined::{Confine, confined_by_default};
 use settings::Settings;
 
 /// Run a configuration.

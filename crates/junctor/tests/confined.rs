@@ -77,21 +77,28 @@ impl Site {
             seen = self.security_now();
             let threads = seen["security"]["threads"].as_array().unwrap();
             let is_worker = |thread: &&Value| thread["name"].as_str().unwrap().starts_with("worker-");
+            let is_main = |thread: &&Value| thread["id"] == seen["security"]["pid"];
             threads.iter().filter(is_worker).all(|worker| worker["role"] == "worker")
+                && threads.iter().filter(is_main).all(|main| main["role"] == "main")
         });
         assert!(settled.is_ok(), "{seen:#}");
         seen
     }
 
     fn security_now(&self) -> Value {
-        let command = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let is_router = |pid: &i32| String::from_utf8_lossy(&command(pid)).contains("\0run\0");
-        let pid = self.dut.inhabitants().into_iter().find(is_router).unwrap().to_string();
-        let output =
-            Command::new(JUNCTOR).args(["doctor", "--security", "--json", "--pid", &pid]).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
+        security_of(&self.dut, "run")
     }
+}
+
+/// What is in force for the process of a namespace that runs this command.
+fn security_of(home: &Namespace, word: &str) -> Value {
+    let command = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_it = |pid: &i32| String::from_utf8_lossy(&command(pid)).contains(&format!("\0{word}\0"));
+    let pid = home.inhabitants().into_iter().find(is_it).unwrap().to_string();
+    let output =
+        Command::new(JUNCTOR).args(["doctor", "--security", "--json", "--pid", &pid]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Two ports that send to each other over the host, by this driver.
@@ -130,10 +137,26 @@ fn each_thread_has_the_rights_of_its_role() {
     for thread in &others {
         // CAP_IPC_LOCK at most, where the limit of locked memory cannot be raised.
         let kept = u64::from_str_radix(thread["bounding"].as_str().unwrap(), 16).unwrap();
-        assert_eq!((thread["role"].as_str(), kept & !(1 << 14)), (Some("service"), 0), "{thread}");
+        let role = if thread["id"] == security["security"]["pid"] { "main" } else { "service" };
+        assert_eq!((thread["role"].as_str(), kept & !(1 << 14)), (Some(role), 0), "{thread}");
     }
     assert!(threads.iter().all(|thread| thread["no_new_privileges"] == true), "{security:#}");
     assert_eq!(security["security"]["core_bytes"], 0);
+    // It writes no files, so none of its own may become large.
+    assert_eq!(security["security"]["limits"]["file_bytes"], 1 << 30, "{security:#}");
+    let files = &security["security"]["files"];
+    let reach = |which: &str, path: &std::path::Path| {
+        let path = path.canonicalize().unwrap().display().to_string();
+        files[which].as_array().unwrap().iter().any(|known| *known == path.as_str())
+    };
+    assert!(reach("read", site.files.path()) && reach("run", JUNCTOR.as_ref()), "{files:#}");
+    let [opener] = &security["openers"].as_array().unwrap()[..] else { panic!("{security:#}") };
+    // It starts no program, and reaches no file but the tap device.
+    assert_eq!(opener["files"], serde_json::json!({ "list": [], "read": [], "write": [], "run": [] }));
+    assert!(
+        opener["threads"].as_array().unwrap().iter().all(|thread| thread["role"] == "service"),
+        "{opener:#}"
+    );
     let user = Site::new(&ports("AF_PACKET"), &["--user", "nobody"]).security();
     let threads = user["security"]["threads"].as_array().unwrap();
     assert!(threads.iter().all(|thread| thread["uid"] != 0), "{user:#}");
@@ -147,8 +170,13 @@ fn interfaces_that_come_back_are_opened_again() {
     if skip("interfaces_that_come_back_are_opened_again") {
         return;
     }
-    for method in ["AF_PACKET", "AF_XDP"] {
-        let site = Site::new(&ports(method), &[]);
+    // As root without capabilities, and as a user of its own, whose opener may open thousands of interfaces.
+    let many = (0..2000).map(|i| format!("eth{i}")).collect::<Vec<_>>().join(",");
+    let many = format!("--interfaces={many}");
+    for (method, more) in
+        [("AF_PACKET", &["--user", "nobody"][..]), ("AF_XDP", &[]), ("AF_XDP", &["--user", "nobody", &many])]
+    {
+        let site = Site::new(&ports(method), more);
         bridge(&site.host);
         site.wait_for_more("in.count");
         site.dut.ip("link del d0").unwrap();
@@ -164,7 +192,7 @@ fn a_tap_that_was_deleted_is_made_again() {
         return;
     }
     let configuration = "FromHost(tap0, 10.9.0.1/24) -> in :: Counter -> Discard;";
-    let mut site = Site::new(configuration, &[]);
+    let mut site = Site::new(configuration, &["--user", "nobody"]);
     let ping = ["ping", "-c", "1", "-W", "1", "10.9.0.2"];
     let asked = |site: &Site| {
         let _ = site.dut.run(&ping);
@@ -216,6 +244,132 @@ fn what_people_do_with_a_router_works() {
     // A recorder tries to mount tracefs, which a service may not do. Workers did nothing that they may not.
     let said = site.router.stderr();
     assert!(!said.contains("(worker) made the system call"), "{said}");
+}
+
+#[test]
+fn a_thread_that_records_has_the_rights_of_its_role() {
+    if skip("a_thread_that_records_has_the_rights_of_its_role") {
+        return;
+    }
+    let site = Site::new(&ports("AF_PACKET"), &[]);
+    let recording = site.path("r.rec").display().to_string();
+    let socket = site.path("sock");
+    let mut record = Command::new(JUNCTOR)
+        .args(["profile", "record", "--time", "60s", "-o", &recording, "--socket"])
+        .arg(&socket)
+        .spawn()
+        .unwrap();
+    let mut capture = Command::new(JUNCTOR)
+        .args(["capture", "in", "--time", "60s", "-w"])
+        .arg(site.path("c.pcapng"))
+        .arg("--socket")
+        .arg(&socket)
+        .spawn()
+        .unwrap();
+    let mut seen = Value::Null;
+    let found = wait_for("threads that record", PATIENCE, || {
+        seen = site.security_now();
+        let threads = seen["security"]["threads"].as_array().unwrap();
+        ["profile", "observe"]
+            .iter()
+            .all(|name| threads.iter().any(|thread| thread["name"] == *name && thread["role"] == "recorder"))
+    });
+    for child in [&mut record, &mut capture] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(found.is_ok(), "{seen:#} {}", site.router.stderr());
+    let said = site.router.stderr();
+    assert!(!said.contains("(recorder) made the system call"), "{said}");
+}
+
+#[test]
+fn a_control_plane_that_is_confined_learns_routes() {
+    if skip("a_control_plane_that_is_confined_learns_routes") {
+        return;
+    }
+    let home = Namespace::new("control").unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let at = |name: &str| files.path().join(name).display().to_string();
+    let (domain, socket) = (at("domain"), at("sock"));
+    let plane = home
+        .spawn(&[JUNCTOR, "control", "routes", "--confine", "--icc", &domain, "--socket", &socket])
+        .unwrap();
+    let routes = || {
+        let output =
+            Command::new(JUNCTOR).args(["routes", "--all", "--json", "--socket", &socket]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    home.ip("tuntap add t0 mode tap").unwrap();
+    home.ip("addr add 10.9.0.1/24 dev t0").unwrap();
+    home.ip("link set t0 up").unwrap();
+    home.ip("route add 10.77.0.0/16 via 10.9.0.2").unwrap();
+    let learnt = wait_for("the route", PATIENCE, || routes().contains("10.77.0.0/16"));
+    assert!(learnt.is_ok(), "{} {}", routes(), plane.stderr());
+    let seen = security_of(&home, "control");
+    let threads = seen["security"]["threads"].as_array().unwrap();
+    let exposed = ["feed-kernel", "control", "signals"];
+    for thread in threads.iter().filter(|thread| exposed.iter().any(|name| thread["name"] == *name)) {
+        assert_eq!((&thread["role"], &thread["capabilities"]), (&"service".into(), &"0".into()), "{seen:#}");
+    }
+    assert!(threads.iter().any(|thread| thread["name"] == "feed-kernel"), "{seen:#}");
+    assert_eq!(seen["security"]["files"]["run"], serde_json::json!([]), "{seen:#}");
+    let said = plane.stderr();
+    assert!(said.contains("junctor: confined: ") && !said.contains("made the system call"), "{said}");
+}
+
+/// A control group of this process's own with so much memory; removed at the end.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(bytes: u64) -> Option<Group> {
+        let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let path_of = |prefix: &str| own.lines().find_map(|line| Some(line.split_once(prefix)?.1.to_owned()));
+        let (base, limit) = match path_of(":memory:") {
+            Some(path) => (format!("/sys/fs/cgroup/memory{path}"), "memory.limit_in_bytes"),
+            None => (format!("/sys/fs/cgroup{}", path_of("0::")?), "memory.max"),
+        };
+        let path = PathBuf::from(base).join(format!("junctor-test-{}", std::process::id()));
+        std::fs::create_dir(&path).ok()?;
+        let group = Group(path);
+        std::fs::write(group.0.join(limit), bytes.to_string()).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn packet_memory_that_is_not_there_is_an_error_at_the_start() {
+    let run = |limit: &str, frames: &str| {
+        let script = format!(
+            "{limit} exec {JUNCTOR} run --confine -j 1 --time 10ms --frames {frames} --frame-size 4096 --control none -e 'Idle -> Discard'"
+        );
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // A limit of address space, in KiB: not even the place for packets is there.
+    let (status, said) = run("ulimit -v 400000;", "200000");
+    assert!(
+        status.is_some_and(|status| status > 0 && status < 128) && said.contains("packet memory"),
+        "{status:?} {said}"
+    );
+    let Some(group) = Group::new(256 << 20) else {
+        eprintln!(
+            "packet_memory_that_is_not_there_is_an_error_at_the_start: skipped in part: no control group of memory can be made"
+        );
+        return;
+    };
+    let inside = format!("echo $$ > {}/cgroup.procs &&", group.0.display());
+    // What fits runs, and is there from the start. What does not is refused with the limit's name, and nobody is killed for it.
+    assert_eq!(run(&inside, "16384").0, Some(0));
+    let (status, said) = run(&inside, "131072");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("packet memory takes 5") && said.contains("MemoryMax="), "{said}");
 }
 
 /// Frames of 16 KiB that take more memory than this machine has left.

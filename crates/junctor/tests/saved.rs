@@ -666,6 +666,56 @@ fn a_service_that_is_killed_in_the_middle_leaves_nothing_half_done() {
     service.goes_on_from("user", count);
 }
 
+/// The roles of the threads of a plane's process.
+fn roles(service: &Service, plane: &str) -> Vec<String> {
+    let pid = service.pid(plane).to_string();
+    let output =
+        Command::new(JUNCTOR).args(["doctor", "--security", "--json", "--pid", &pid]).output().unwrap();
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let threads = seen["security"]["threads"].as_array().unwrap();
+    let mut roles: Vec<String> =
+        threads.iter().map(|thread| thread["role"].as_str().unwrap().to_owned()).collect();
+    roles.sort();
+    roles.dedup();
+    roles
+}
+
+#[test]
+fn routers_of_a_service_are_confined_unless_told_otherwise() {
+    let confined = router(&[]);
+    wait_for("workers give up their rights", PATIENCE, || {
+        roles(&confined, "router") == ["main", "service", "worker"]
+    })
+    .unwrap();
+    // What its filters allow is changed under traffic.
+    let (pid, count) = (confined.pid("router"), confined.count("router"));
+    confined.write("router.click", &format!("{ROUTER}{EXTRA}"));
+    assert!(confined.good(&["apply"]).contains("hot swap"));
+    assert!(confined.has_extra("router") && confined.pid("router") == pid);
+    confined.goes_on_from("router", count);
+    // What needs more is started again, with the rights that it needs.
+    let socket = "s :: Socket(UDP, 127.0.0.1, 9); Idle -> s; s -> Discard;\n";
+    confined.write("router.click", &format!("{ROUTER}{EXTRA}{socket}"));
+    let said = confined.good(&["apply"]);
+    assert!(
+        said.contains("plane router was started again for this configuration: this router is confined"),
+        "{said}"
+    );
+    assert!(confined.ask("router", &["ctl", "s.class"]) == "Socket" && confined.pid("router") != pid);
+    assert_eq!(confined.now(), (3, 3));
+    // A line of the environment leaves one out, and so does a plane's own.
+    let mut free = Service::new(&[("router.click", ROUTER), ("rules/fw", RULES)]);
+    let mut command = free.command(&["service", &free.name]);
+    command.env("JUNCTOR_CONFINE", "off");
+    free.start_by(command);
+    assert_eq!(roles(&free, "router"), ["unconfined"]);
+    let planes = "[planes.user]\nkind = \"user\"\nconfig = \"router.click\"\nenvironment = { JUNCTOR_CONFINE = \"off\" }\n";
+    let mut free =
+        Service::new(&[("deployment.toml", planes), ("router.click", ROUTER), ("rules/fw", RULES)]);
+    free.start();
+    assert_eq!(roles(&free, "user"), ["unconfined"]);
+}
+
 #[test]
 fn systemd_hears_of_the_service_and_a_killed_supervisor_is_replaced() {
     let mut service = Service::new(&[("router.click", ROUTER), ("rules/fw", RULES)]);

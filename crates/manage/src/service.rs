@@ -137,11 +137,16 @@ fn check(options: &Options, address: SocketAddr, has_entries: bool) -> Result<()
     }
 }
 
-/// Runs the service until `ending` says that it ends. `ready` is called with the addresses of TCP sockets when all sockets listen.
+/// Runs the service until `ending` says that it ends. `ready` is called with the addresses of TCP sockets when all sockets listen, and before
+/// another thread starts; if it fails, nothing is served.
 ///
 /// # Errors
 /// See [`Error`].
-pub fn run(mut options: Options, ending: Ending, ready: impl FnOnce(&[SocketAddr])) -> Result<(), Error> {
+pub fn run(
+    mut options: Options,
+    ending: Ending,
+    ready: impl FnOnce(&[SocketAddr]) -> std::io::Result<()>,
+) -> Result<(), Error> {
     let Ending(ending) = ending;
     let access = access(&options)?;
     let has_entries = access.has_entries();
@@ -185,10 +190,10 @@ pub fn run(mut options: Options, ending: Ending, ready: impl FnOnce(&[SocketAddr
             }
             sockets.push(socket);
         }
+        ready(&addresses)?;
         for socket in sockets {
             tokio::spawn(service.clone().listen(socket));
         }
-        ready(&addresses);
         let mut ending = ending;
         let _ = ending.wait_for(|ending| *ending).await;
         service.ended().await;

@@ -247,7 +247,10 @@ impl Observers {
         let shared = session.begin()?;
         lock(&self.sessions).retain(|_, outbox| !outbox.over.load(Relaxed));
         lock(&self.sessions).insert(key, outbox);
-        let body = move || session.run(shared);
+        let body = move || {
+            profile::record::enter_thread();
+            session.run(shared);
+        };
         std::thread::Builder::new().name("observe".into()).spawn(body).map_err(|e| e.to_string())?;
         Ok(json(&[Line::Session { session: key }]))
     }

@@ -12,7 +12,7 @@
 //! | XDP and traffic control programs | interfaces of the policy | the programs of this crate, made by the opener: never code of the router |
 //! | taps | [`Policy::taps`] | by name |
 //! | flags, MTU, addresses by ioctl | [`Policy::taps`] | by the name in the request |
-//! | addresses, masters, rules by rtnetlink | [`Policy::taps`] | by the index or name in the request; links are not made |
+//! | addresses, masters, rules by rtnetlink | [`Policy::taps`] | by the index or name in the request; only messages that this crate makes, and no links |
 //! | busy polling | sockets of the router | |
 //!
 //! The other side is in [`crate::opening`]. All else is refused with EPERM. What comes from the router is treated as adversarial: a wrong request is refused, and costs bounded memory.
@@ -35,6 +35,9 @@ pub use policy::Policy;
 
 /// Bytes of a request or an answer, at most.
 const MOST_BYTES: usize = 4096;
+/// The kind of the messages that have the policy, each with whole lines; the first number of the last one is [`LAST`].
+pub(crate) const POLICY: u8 = 0;
+pub(crate) const LAST: u32 = 1;
 /// Descriptors in a message, at most.
 const MOST_FDS: usize = 2;
 
@@ -179,9 +182,23 @@ static ASKED: OnceLock<Mutex<OwnedFd>> = OnceLock::new();
 /// # Errors
 /// The opener is gone.
 pub fn ask_at(socket: OwnedFd, policy: &Policy) -> io::Result<()> {
-    send(&socket, 0, [0; 4], policy.text().as_bytes(), &[])?;
+    send_policy(&socket, policy)?;
     let _ = ASKED.set(Mutex::new(socket));
     Ok(())
+}
+
+/// Sends a policy in as many messages as it takes.
+pub(crate) fn send_policy(socket: &OwnedFd, policy: &Policy) -> io::Result<()> {
+    let text = policy.text();
+    let mut part = String::new();
+    for line in text.split_inclusive('\n') {
+        if HEAD + part.len() + line.len() > MOST_BYTES {
+            send(socket, POLICY, [0; 4], part.as_bytes(), &[])?;
+            part.clear();
+        }
+        part += line;
+    }
+    send(socket, POLICY, [LAST, 0, 0, 0], part.as_bytes(), &[])
 }
 
 /// Asks the opener for a call, if there is one to ask. Returns the bytes and the descriptors of its answer.

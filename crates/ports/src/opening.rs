@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The opener's side of [`crate::opener`]: it checks what a router asks for against its policy, and makes the calls.
 
+mod route;
+
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use crate::link::Interfaces;
 use crate::netlink::Request;
-use crate::opener::{Call, Policy, receive, send};
+use crate::opener::{Call, LAST, POLICY, Policy, receive, send};
 use crate::sys::{self, check};
 use crate::{af_xdp, bpf, tap, urgent};
+use route::Target;
 
 /// Serves the router at the other end of this socket until that is gone.
 ///
 /// # Errors
 /// The socket fails.
 pub fn serve(socket: &OwnedFd) -> io::Result<()> {
-    let Some(first) = receive(socket)? else { return Ok(()) };
-    let policy = Policy::read(&String::from_utf8_lossy(&first.bytes));
+    let Some(policy) = policy_from(socket)? else { return Ok(()) };
     while let Some(message) = receive(socket)? {
         let answer = match Call::of(message.kind) {
             Some(call) => policy.perform(call, message.numbers, &message.bytes, &message.fds),
@@ -30,6 +32,21 @@ pub fn serve(socket: &OwnedFd) -> io::Result<()> {
         send(socket, 0, [error, 0, 0, 0], &bytes, &fds)?;
     }
     Ok(())
+}
+
+/// The policy, which comes in as many messages as it takes; `None` when the router is gone before its end.
+fn policy_from(socket: &OwnedFd) -> io::Result<Option<Policy>> {
+    let mut policy = Policy::default();
+    while let Some(part) = receive(socket)? {
+        if part.kind != POLICY {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        policy.add(&String::from_utf8_lossy(&part.bytes));
+        if part.numbers[0] == LAST {
+            return Ok(Some(policy));
+        }
+    }
+    Ok(None)
 }
 
 /// What comes of a call: bytes, and a descriptor.
@@ -57,11 +74,6 @@ const TAP_FLAGS: i32 = libc::IFF_TAP | libc::IFF_TUN | libc::IFF_NO_PI | libc::I
 /// Changes of interfaces by ioctl.
 const CHANGES: [u64; 5] =
     [libc::SIOCSIFMTU, libc::SIOCSIFHWADDR, libc::SIOCSIFFLAGS, libc::SIOCSIFADDR, libc::SIOCSIFNETMASK];
-const RTM_SETLINK: u16 = 19;
-const RTM_NEWADDR: u16 = 20;
-const RTM_DELADDR: u16 = 21;
-const RTM_NEWRULE: u16 = 32;
-const FRA_IIFNAME: u16 = 3;
 
 impl Policy {
     /// Whether this is one of the interfaces that are opened.
@@ -158,18 +170,15 @@ impl Policy {
         Ok(())
     }
 
-    /// A message of rtnetlink: header of 16 bytes, then what its kind has.
+    /// A message of rtnetlink.
     fn route(&self, message: &[u8]) -> io::Result<()> {
-        let kind = message.get(4..6).map_or(0, |kind| u16::from_ne_bytes([kind[0], kind[1]]));
-        match kind {
-            // Family, kind, index; or family, prefix, flags, scope, index: it stands in the same place.
-            RTM_SETLINK | RTM_NEWADDR | RTM_DELADDR => self.changes(word(message, 20)?)?,
-            // The first attribute behind the header of 12 bytes names the interface.
-            RTM_NEWRULE => match message.get(28..32).map(|head| u16::from_ne_bytes([head[2], head[3]])) {
-                Some(FRA_IIFNAME) => self.changes_named(message.get(32..).unwrap_or_default())?,
-                _ => return refused(),
-            },
-            _ => return refused(),
+        match route::target(message) {
+            Some(Target::Address(index)) => self.changes(index)?,
+            Some(Target::Joins { index, master }) => {
+                self.changes(index).and_then(|()| self.changes(master))?;
+            }
+            Some(Target::Rule(name)) => self.changes_named(name)?,
+            None => return refused(),
         }
         let socket = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
         Request::of(message).send(&socket)
@@ -179,6 +188,26 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use route::{RTM_NEWADDR, RTM_NEWRULE};
+
+    #[test]
+    fn a_policy_may_be_of_any_length() {
+        let names = |word: &str| (0..2000).map(|i| format!("{word}{i}")).collect();
+        let policy = Policy { interfaces: names("eth"), taps: names("tap"), raw: true };
+        let (ours, theirs) = crate::opener::sockets().unwrap();
+        let wanted = policy.clone();
+        let sent = std::thread::spawn(move || crate::opener::send_policy(&ours, &wanted));
+        assert_eq!(policy_from(&theirs).unwrap(), Some(policy));
+        sent.join().unwrap().unwrap();
+        // A router that ends in the middle, or that asks before it has said what it may have.
+        let (ours, theirs) = crate::opener::sockets().unwrap();
+        send(&ours, POLICY, [0; 4], b"interface d0\n", &[]).unwrap();
+        drop(ours);
+        assert_eq!(policy_from(&theirs).unwrap(), None);
+        let (ours, theirs) = crate::opener::sockets().unwrap();
+        send(&ours, Call::Socket as u8, [0; 4], &[], &[]).unwrap();
+        assert!(policy_from(&theirs).is_err());
+    }
 
     #[test]
     fn what_the_policy_does_not_name_is_refused() {
@@ -194,8 +223,9 @@ mod tests {
             structure
         };
         let message = |kind: u16, index: u32| {
-            let mut message = vec![0; 32];
+            let mut message = vec![0; 24];
             message[4..6].copy_from_slice(&kind.to_ne_bytes());
+            message[6..8].copy_from_slice(&0x605u16.to_ne_bytes());
             message[20..24].copy_from_slice(&index.to_ne_bytes());
             message
         };

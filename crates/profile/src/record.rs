@@ -116,6 +116,19 @@ pub fn more_room(mode: Mode) -> &'static str {
 /// Gives the names of elements and reasons when it is first asked, and again when they have changed.
 pub type Source = Box<dyn FnMut() -> Option<Names> + Send>;
 
+/// What threads that record call first.
+static ENTER: OnceLock<fn()> = OnceLock::new();
+
+/// From now on, each thread that records calls this first: it may give up rights.
+pub fn threads_enter_by(enter: fn()) {
+    let _ = ENTER.set(enter);
+}
+
+/// The calling thread records, or looks at packets for somebody.
+pub fn enter_thread() {
+    ENTER.get().iter().for_each(|enter| enter());
+}
+
 /// Only one recording at a time.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -215,6 +228,7 @@ impl Recorder {
         let body = move || {
             // Without it, rings run over while workers never sleep.
             let _ = sync::priority::before_workers();
+            enter_thread();
             let begun = session.begin();
             let has_begun = begun.is_ok();
             let _ = here.send(begun);

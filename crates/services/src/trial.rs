@@ -8,6 +8,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -160,9 +161,71 @@ pub(crate) fn available() -> u64 {
         line.split_ascii_whitespace().next()?.parse::<u64>().ok()
     };
     let machine = line(&read("/proc/meminfo"), "MemAvailable:").map_or(1 << 30, |kib| kib << 10);
-    let group = read("/proc/self/cgroup");
-    let group = group.lines().find_map(|l| l.strip_prefix("0::")).map(|path| format!("/sys/fs/cgroup{path}"));
-    let number = |file: &str| read(&format!("{}/{file}", group.as_ref()?)).trim().parse::<u64>().ok();
-    let free = number("memory.max").zip(number("memory.current")).map(|(max, now)| max.saturating_sub(now));
-    machine.min(free.unwrap_or(u64::MAX))
+    machine.min(left_in_groups(&read("/proc/self/cgroup"), read).unwrap_or(u64::MAX))
+}
+
+/// What the control groups of a process leave it, by the text of its `cgroup` in /proc: the least of its own and all above it. Pages of files that
+/// were not used of late do not count as taken.
+fn left_in_groups(groups: &str, read: impl Fn(&str) -> String) -> Option<u64> {
+    let all = groups.lines().filter_map(|line| {
+        let (hierarchy, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        let has_memory = controllers.split(',').any(|controller| controller == "memory");
+        match (hierarchy, has_memory) {
+            ("0", _) => Some(("/sys/fs/cgroup", path, ["memory.max", "memory.current", "inactive_file "])),
+            (_, true) => Some((
+                "/sys/fs/cgroup/memory",
+                path,
+                ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "],
+            )),
+            _ => None,
+        }
+    });
+    let left = |(base, path, [most, now, idle]): (&str, &Path, [&str; 3])| {
+        let file =
+            |name: &str| read(&format!("{base}{}/{name}", path.display().to_string().trim_end_matches('/')));
+        let number = |name: &str| file(name).trim().parse::<u64>().ok();
+        let idle = file("memory.stat").lines().find_map(|line| line.strip_prefix(idle)?.parse::<u64>().ok());
+        let taken = number(now)?.saturating_sub(idle.unwrap_or(0));
+        Some(number(most)?.saturating_sub(taken))
+    };
+    all.flat_map(|(base, path, names)| {
+        Path::new(path).ancestors().filter_map(move |path| left((base, path, names))).collect::<Vec<_>>()
+    })
+    .min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_narrowest_group_counts() {
+        let files = [
+            ("/sys/fs/cgroup/memory.max", ""),
+            ("/sys/fs/cgroup/system.slice/memory.max", "max\n"),
+            ("/sys/fs/cgroup/system.slice/memory.current", "70\n"),
+            ("/sys/fs/cgroup/system.slice/r/memory.max", "1000\n"),
+            ("/sys/fs/cgroup/system.slice/r/memory.current", "700\n"),
+            ("/sys/fs/cgroup/system.slice/r/memory.stat", "anon 500\ninactive_file 100\n"),
+            ("/sys/fs/cgroup/system.slice/r/planes/memory.max", "max\n"),
+            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("/sys/fs/cgroup/memory/memory.usage_in_bytes", "800\n"),
+            ("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "500\n"),
+            ("/sys/fs/cgroup/memory/x/memory.usage_in_bytes", "600\n"),
+            ("/sys/fs/cgroup/memory/x/memory.stat", "inactive_file 1\ntotal_inactive_file 250\n"),
+        ];
+        let read = |path: &str| {
+            files.iter().find(|(name, _)| *name == path).map_or(String::new(), |(_, text)| (*text).to_owned())
+        };
+        let check = |groups: &str, want: Option<u64>| {
+            assert_eq!(left_in_groups(groups, read), want, "{groups}");
+        };
+        check("0::/system.slice/r\n", Some(400));
+        check("0::/system.slice/r/planes\n", Some(400));
+        check("0::/\n", None);
+        check("5:cpu,cpuacct:/y\n4:memory:/x\n0::/\n", Some(150));
+        check("4:memory:/\n", Some(9_223_372_036_854_771_712 - 800));
+        check("nonsense\n", None);
+    }
 }

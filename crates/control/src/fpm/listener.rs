@@ -27,12 +27,14 @@ pub struct Settings {
     pub namespace: Option<PathBuf>,
     /// A replay has ended when nothing has come for this long.
     pub quiet: Duration,
+    /// Called by the feed's thread when it listens: it may give up rights.
+    pub opened: fn(),
 }
 
 impl Default for Settings {
     fn default() -> Settings {
         let listen = SocketAddr::from(([127, 0, 0, 1], super::PORT));
-        Settings { listen, namespace: None, quiet: Duration::from_secs(1) }
+        Settings { listen, namespace: None, quiet: Duration::from_secs(1), opened: || () }
     }
 }
 
@@ -41,7 +43,7 @@ impl Default for Settings {
 /// # Errors
 /// The namespace cannot be entered, or the address cannot be listened on.
 pub fn spawn(settings: Settings, reports: Reports, notices: Notices) -> io::Result<Handle> {
-    let Settings { listen, namespace, quiet } = settings;
+    let Settings { listen, namespace, quiet, opened } = settings;
     let open = move || {
         let failed =
             |e: io::Error| io::Error::new(e.kind(), format!("cannot listen for FPM on {listen}: {e}"));
@@ -49,8 +51,10 @@ pub fn spawn(settings: Settings, reports: Reports, notices: Notices) -> io::Resu
         listener.set_nonblocking(true).map_err(failed)?;
         Ok(listener)
     };
-    let run =
-        move |feeder: &mut Feeder, listener| Listening { feeder, listener, quiet, connection: None }.run();
+    let run = move |feeder: &mut Feeder, listener| {
+        opened();
+        Listening { feeder, listener, quiet, connection: None }.run()
+    };
     feeder::start(Source::Fpm, namespace.as_deref(), notices, reports, open, run)
 }
 

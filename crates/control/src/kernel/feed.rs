@@ -33,11 +33,13 @@ pub struct Settings {
     pub namespace: Option<PathBuf>,
     /// The longest time between two full reports; `None` for as long as nothing calls for one.
     pub audit: Option<Duration>,
+    /// Called by the feed's thread when its sockets are open: it may give up rights.
+    pub opened: fn(),
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { namespace: None, audit: Some(Duration::from_secs(300)) }
+        Settings { namespace: None, audit: Some(Duration::from_secs(300)), opened: || () }
     }
 }
 
@@ -46,8 +48,9 @@ impl Default for Settings {
 /// # Errors
 /// The namespace cannot be entered, or the sockets cannot be opened.
 pub fn spawn(settings: Settings, reports: Reports, notices: Notices) -> io::Result<Handle> {
-    let Settings { namespace, audit } = settings;
+    let Settings { namespace, audit, opened } = settings;
     let run = move |feeder: &mut Feeder, sockets: Sockets| {
+        opened();
         let buffer = vec![0; READ_BYTES].into_boxed_slice();
         Following { feeder, sockets, core: Core::new(audit), buffer }.run()
     };

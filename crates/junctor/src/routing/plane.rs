@@ -2,14 +2,17 @@
 //! `junctor control`: the control plane as a process.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use confine::privileges::Capability;
 use control::daemons::Sockets;
 use control::model::Source;
 use control::{Rib, fpm};
 use controller::{Keys, Settings, Socket};
 
-use crate::{exit, outcome};
+use crate::confinement::directory;
+use crate::{confinement, exit, outcome};
 
 /// The name by which zebra's default address stands on the command line.
 const DEFAULT: &str = "127.0.0.1:2620";
@@ -60,6 +63,8 @@ pub(crate) struct Args {
     socket: Option<PathBuf>,
     #[command(flatten)]
     ipsec: KeyDaemons,
+    #[command(flatten)]
+    confinement: confinement::Options,
 }
 
 /// What a key daemon is given.
@@ -126,7 +131,43 @@ fn settings(args: &Args) -> Result<Settings, String> {
             Some(path) => Socket::At(path.clone()),
         },
         keys: args.ipsec.keys(),
+        opened: if args.confinement.is_on() { drop_capabilities } else { || () },
     })
+}
+
+fn drop_capabilities() {
+    if let Err(why) = confine::drop_capabilities() {
+        errln!("junctor: warning: a thread keeps its capabilities: {why}");
+    }
+}
+
+/// What the control plane needs: at first another namespace and large buffers, and all the time the sockets of daemons of other users. Programs it starts
+/// none.
+fn fences(settings: &Settings) -> confinement::Needs {
+    let mut keep = vec![Capability::NetAdmin];
+    keep.extend(settings.namespace.is_some().then_some(Capability::SysAdmin));
+    let daemons = &settings.daemons;
+    let has_daemons = daemons.frr.is_some() || daemons.bird.is_some();
+    keep.extend(has_daemons.then_some(Capability::DacOverride));
+    let namespace = settings.namespace.iter().filter(|path| path.components().count() > 1);
+    let read = daemons.frr.iter().cloned().chain(daemons.bird.iter().map(|path| directory(path)));
+    let own = match &settings.socket {
+        Socket::At(path) => Some(directory(path)),
+        Socket::Usual => client::control_planes(),
+        Socket::None => None,
+    };
+    let keys = settings.keys.iter().map(|keys| directory(&keys.socket));
+    let write: Vec<PathBuf> = own.into_iter().chain(keys).collect();
+    // A directory must be there to be within reach. What it cannot be, who listens in it finds out and says.
+    for directory in &write {
+        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    }
+    confinement::Needs {
+        keep,
+        read: read.chain(namespace.cloned()).collect(),
+        write,
+        ..confinement::Needs::default()
+    }
 }
 
 fn read_address(text: &str) -> Option<SocketAddr> {
@@ -141,5 +182,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(settings) => settings,
         Err(why) => return outcome::usage(why),
     };
+    if let Err(why) = args.confinement.enter(fences(&settings)) {
+        return outcome::fail(why);
+    }
     controller::run(settings).map_or_else(outcome::fail, |()| exit::SUCCESS)
 }

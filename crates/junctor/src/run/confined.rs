@@ -2,16 +2,18 @@
 //! What a router gives up before packets arrive (`--confine`): see the crate [`confine`].
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use confine::files::Files;
-use confine::needs::{Named, Needs};
+use confine::needs::{Named, Needs, writes_files};
 use confine::privileges::{Capability, Limits, User};
-use confine::{Plan, Spawner};
+use confine::{Plan, Role, Spawner};
 use engine::Threads;
 use services::devices::opener::{self, Policy};
 use services::running::{self, NoMemory};
 
 use super::{Args, Ready, warn};
+use crate::confinement::MOST_THREADS;
 
 /// Whether a router is confined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -34,12 +36,12 @@ pub(crate) struct Options {
     /// what is in force for each thread.
     #[arg(long, value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "off", env = "JUNCTOR_CONFINE")]
     confine: Confine,
-    /// Become this user, with --confine [default for root: junctor, if there is such a user].
+    /// Become this user, with --confine; root for none [default for root: the one that JUNCTOR_USER names, or junctor if there is such a user].
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// With --confine: files in this directory may be read, too, by later configurations and their elements; may be repeated. Directories of
     /// files that CONF and its elements name can be read anyway.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", env = "JUNCTOR_READABLE", value_delimiter = ':')]
     readable: Vec<PathBuf>,
     /// With --confine: files in this directory may be written and made, too, for recordings and captures among others; may be repeated.
     #[arg(long, value_name = "DIR", env = "JUNCTOR_WRITABLE", value_delimiter = ':')]
@@ -74,14 +76,55 @@ impl Options {
     }
 }
 
+/// Names the user of routers that others start.
+const USER: &str = "JUNCTOR_USER";
+const CONFINE: &str = "JUNCTOR_CONFINE";
+const READABLE: &str = "JUNCTOR_READABLE";
+/// The user that root is if it stays root.
+const ROOT: &str = "root";
+/// The size of files that a router writes whose elements write none: those of its state, statistics, messages.
+const MOST_FILE_BYTES: u64 = 1 << 30;
+
+/// Has routers that a service starts be confined, unless the environment says otherwise. They stay the service's user, whose files their supervisor
+/// and they share, and read all commits of it.
+pub(crate) fn confined_by_default(command: &mut Command, commits: &Path) {
+    let user = rustix::process::geteuid().is_root().then_some((USER, ROOT));
+    for (name, value) in [(CONFINE, "on")].into_iter().chain(user) {
+        if std::env::var_os(name).is_none() {
+            command.env(name, value);
+        }
+    }
+    let mut readable = commits.as_os_str().to_owned();
+    for more in std::env::var_os(READABLE).iter() {
+        readable.push(":");
+        readable.push(more);
+    }
+    command.env(READABLE, readable);
+}
+
+impl Options {
+    /// The name of the user that the router is to be, if anybody names one.
+    fn user_name(&self) -> Option<String> {
+        self.user.clone().or_else(|| std::env::var(USER).ok().filter(|name| !name.is_empty()))
+    }
+
+    fn is_off(&self) -> bool {
+        self.confine == Confine::Off
+    }
+}
+
 /// The user that the router will be, if that changes.
 pub(super) fn user(args: &Args) -> Result<Option<User>, confine::Error> {
     let options = &args.confinement;
-    match (&options.user, options.confine) {
-        (Some(name), Confine::On | Confine::Quiet) => User::named(name).map(Some),
-        (None, Confine::On | Confine::Quiet) => Ok(User::usual()),
-        (Some(_), Confine::Off) => Err(confine::Error::NotConfined),
-        (None, Confine::Off) => Ok(None),
+    match (options.is_off(), &options.user) {
+        (true, Some(_)) => return Err(confine::Error::NotConfined),
+        (true, None) => return Ok(None),
+        (false, _) => {}
+    }
+    match options.user_name() {
+        Some(name) if name == ROOT => User::named(&name).map(|_| None),
+        Some(name) => User::named(&name).map(Some),
+        None => Ok(User::usual()),
     }
 }
 
@@ -104,7 +147,7 @@ pub(super) fn enter(
     user: Option<User>,
     socket: Option<&Path>,
 ) -> Result<(), String> {
-    if args.confinement.confine == Confine::Off {
+    if args.confinement.is_off() {
         return Ok(());
     }
     let graph = ready.keeper.present();
@@ -112,6 +155,7 @@ pub(super) fn enter(
     let needs = Needs::of(elements().map(|(class, _)| class)).and(args.confinement.later());
     ready.keeper.confined_to(needs);
     let files = files(args, elements(), socket);
+    let writes = !args.confinement.writable.is_empty() || elements().any(|(class, _)| writes_files(class));
     if let Some(user) = &user {
         own(user, args)?;
     }
@@ -121,12 +165,13 @@ pub(super) fn enter(
             .map_err(|why| format!("--confine: cannot start the process that opens devices: {why}"))?;
     }
     let locked = args.memory.lock_memory || !policy.is_empty();
-    let plan = Plan {
-        user,
-        keep: capabilities(elements()),
-        files,
-        limits: Limits { locked_bytes: locked.then_some(u64::MAX) },
+    let limits = Limits {
+        locked_bytes: locked.then_some(u64::MAX),
+        file_bytes: (!writes).then_some(MOST_FILE_BYTES),
+        threads: user.as_ref().map(|_| MOST_THREADS),
     };
+    let stays = args.confinement.user_name().is_some_and(|name| name == ROOT);
+    let plan = Plan { user, stays, keep: capabilities(elements()), files, limits };
     let report = plan.enforce().map_err(|why| format!("--confine: {why}"))?;
     if args.confinement.confine != Confine::Quiet {
         report.weaker.iter().for_each(|line| warn(args, &format!("--confine: {line}")));
@@ -142,7 +187,9 @@ pub(super) fn enter(
         }
         return Ok(());
     }
+    profile::record::threads_enter_by(|| enter_or_say(Role::Recorder));
     ready.router.start_threads_by(Threads {
+        enter_main: Box::new(|| enter_or_say(Role::Main)),
         enter_worker: Box::new(move |worker| {
             if let Err(why) = confine::enter_worker(needs) {
                 errln!("junctor: worker {worker} cannot be confined: {why}; the router ends");
@@ -152,6 +199,13 @@ pub(super) fn enter(
         spawn: Box::new(move |name, body| spawner.spawn(name, body)),
     });
     Ok(())
+}
+
+/// The calling thread takes a role that needs little. Without it, it stays what it is.
+fn enter_or_say(role: Role) {
+    if let Err(why) = confine::enter(role) {
+        errln!("junctor: warning: a thread cannot be confined as {}: {why}", role.name());
+    }
 }
 
 /// Classes that open interfaces of this machine.

@@ -20,7 +20,8 @@ use planes::up::Files;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::exit;
-use crate::keeper::APPLY;
+use crate::keeper::{APPLY, CONFINED};
+use crate::run::confined_by_default;
 use crate::saved::Place;
 
 /// How often is looked whether a process has ended or a plane is ready.
@@ -36,6 +37,8 @@ const STOPPED: &str = "the service was stopped";
 /// The supervisor, and what it is started with.
 pub(super) struct Supervised {
     program: PathBuf,
+    /// Where commits are.
+    state: PathBuf,
     /// Where the files of the commit in service are.
     live: PathBuf,
     /// The deployment that it reads.
@@ -48,6 +51,14 @@ pub(super) struct Supervised {
     stop: Arc<AtomicBool>,
     /// Descriptors that planes had left, and systemd has given back; for the first supervisor.
     left: Vec<Named>,
+}
+
+/// How a router came to another configuration.
+pub(super) enum Swapped {
+    /// It forwarded meanwhile.
+    InPlace,
+    /// It was started again, for this reason.
+    Again(String),
 }
 
 struct Running {
@@ -77,6 +88,7 @@ impl Supervised {
         let files = client::files_of(&place.name).map_err(|why| why.to_string())?;
         Ok(Supervised {
             program,
+            state: place.state.clone(),
             live: place.state.join("live"),
             deployment: place.state.join("up.toml"),
             notify: place.run.join("service.notify"),
@@ -162,6 +174,7 @@ impl Supervised {
         let mut command = Command::new(&self.program);
         command.arg("up").arg("--directory").arg(&self.live);
         command.args(["--kept-by", &std::process::id().to_string()]).arg(&self.deployment);
+        confined_by_default(&mut command, &self.state);
         command.env(notify::SOCKET, &self.notify).env_remove(notify::HEARTBEAT_US).env_remove("WATCHDOG_PID");
         // What a terminal sends is for the service, which stops the supervisor in order.
         command.stdin(Stdio::null()).process_group(0);
@@ -253,8 +266,19 @@ impl Supervised {
         })
     }
 
-    /// Has a router read its configuration in the directory of the commit in service.
-    pub(super) fn swap(&mut self, name: &str) -> Result<(), String> {
+    /// Has a router read its configuration in the directory of the commit in service. One that is confined too much for it is started again, and
+    /// this is said.
+    pub(super) fn swap(&mut self, name: &str) -> Result<Swapped, String> {
+        match self.swap_in_place(name) {
+            Err(why) if why.contains(CONFINED) => {
+                self.restart(name)?;
+                Ok(Swapped::Again(why))
+            }
+            done => done.map(|()| Swapped::InPlace),
+        }
+    }
+
+    fn swap_in_place(&mut self, name: &str) -> Result<(), String> {
         // One that does not run now, because its configuration ends it for instance, begins with the new one.
         let Ok(stream) = UnixStream::connect(self.files.control(name)) else { return self.restart(name) };
         let value = format!("reload\n{}", self.live.display());

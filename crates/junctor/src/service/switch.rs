@@ -4,6 +4,7 @@
 use saved::{Action, Files, Layout};
 
 use super::Service;
+use super::supervised::Swapped;
 use crate::saved::layout;
 
 /// Why a commit is not in service.
@@ -55,11 +56,15 @@ impl Service {
                 vec![Action::RestartAll]
             }
         };
-        let texts: Vec<String> = actions.iter().map(Action::to_string).collect();
+        let mut texts: Vec<String> = actions.iter().map(Action::to_string).collect();
         let done = self.lead_to(to).map_err(|why| (0, why)).and_then(|()| self.act_all(&actions));
-        let Err((tried, why)) = done else {
-            texts.iter().for_each(|text| self.say(text));
-            return Ok(texts);
+        let (tried, why) = match done {
+            Ok(notes) => {
+                texts.extend(notes);
+                texts.iter().for_each(|text| self.say(text));
+                return Ok(texts);
+            }
+            Err(failed) => failed,
         };
         let action = tried.checked_sub(1).map(|last| format!("{}: ", texts[last]));
         let why = format!("{}{why}", action.unwrap_or_default());
@@ -82,17 +87,31 @@ impl Service {
         self.write_deployment(commit)
     }
 
-    /// Carries out actions; or says how many were tried, and why the last one failed.
-    fn act_all(&mut self, actions: &[Action]) -> Result<(), (usize, String)> {
+    /// Carries out actions, and returns what else there is to say; or says how many were tried, and why the last one failed.
+    fn act_all(&mut self, actions: &[Action]) -> Result<Vec<String>, (usize, String)> {
+        let mut notes = Vec::new();
         for (number, action) in actions.iter().enumerate() {
-            self.act(action).map_err(|why| (number + 1, why))?;
+            if let Action::Swap { plane, .. } = action {
+                notes.extend(self.swap(plane).map_err(|why| (number + 1, why))?);
+            } else {
+                self.act(action).map_err(|why| (number + 1, why))?;
+            }
         }
-        Ok(())
+        Ok(notes)
+    }
+
+    fn swap(&mut self, plane: &str) -> Result<Option<String>, String> {
+        Ok(match self.supervised.swap(plane)? {
+            Swapped::InPlace => None,
+            Swapped::Again(why) => {
+                Some(format!("plane {plane} was started again for this configuration: {}", why.trim_end()))
+            }
+        })
     }
 
     fn act(&mut self, action: &Action) -> Result<(), String> {
         match action {
-            Action::Swap { plane, .. } => self.supervised.swap(plane),
+            Action::Swap { plane, .. } => self.swap(plane).map(drop),
             Action::Supervise => self.supervised.hand_over(),
             // The supervisor has stopped it when it took over.
             Action::Stop { .. } => Ok(()),

@@ -250,6 +250,31 @@ fn a_router_is_seen_and_changed_over_the_unix_socket() {
     assert!(!rig.path("api.sock").exists());
 }
 
+#[test]
+fn a_confined_service_sees_routers_and_does_long_work() {
+    if rig::skip_without("a_confined_service_sees_routers_and_does_long_work", &["curl"]) {
+        return;
+    }
+    let rig = Rig::new(&["--confine"]);
+    assert_eq!(rig.get("/api/v1/routers/edge/elements")["count"], 5);
+    wait_for(|| rig.get("/api/v1/routers/edge/elements/c")["packets_per_s"].as_f64().unwrap() > 100.0);
+    let (_, checked) = rig.send("POST", "/api/v1/configurations/check", &json!({ "text": TEXT }));
+    assert_eq!(checked, json!({ "sound": true, "diagnostics": [] }));
+    let (job, packets) = rig.job("/api/v1/routers/edge/captures", &json!({ "points": ["q:0"], "count": 3 }));
+    assert!(job["state"] == "done" && packets.len() > 100, "{job}");
+    let pid = rig.service.0.id().to_string();
+    let words = ["doctor", "--security", "--json", "--pid", &pid];
+    let output = Command::new(env!("CARGO_BIN_EXE_junctor")).args(words).output().unwrap();
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let threads = seen["security"]["threads"].as_array().unwrap();
+    assert!(
+        threads.iter().all(|thread| thread["role"] == "service" && thread["capabilities"] == "0"),
+        "{seen:#}"
+    );
+    let files = &seen["security"]["files"];
+    assert!(files.is_null() || files["write"].as_array().unwrap().len() == 2, "{files:#}");
+}
+
 /// Checks metrics by Prometheus' own tool, if there is one.
 fn lint(metrics: &str) {
     let started = Command::new("promtool")

@@ -29,18 +29,16 @@ impl Policy {
         lines("interface", &self.interfaces) + &lines("tap", &self.taps) + raw
     }
 
-    /// From lines; what is not understood allows nothing.
-    pub(crate) fn read(text: &str) -> Policy {
-        let mut policy = Policy::default();
+    /// Adds lines; what is not understood allows nothing.
+    pub(crate) fn add(&mut self, text: &str) {
         for line in text.lines() {
             match line.split_once(' ') {
-                Some(("interface", name)) => policy.interfaces.push(name.to_owned()),
-                Some(("tap", name)) => policy.taps.push(name.to_owned()),
-                None if line == "raw" => policy.raw = true,
+                Some(("interface", name)) => self.interfaces.push(name.to_owned()),
+                Some(("tap", name)) => self.taps.push(name.to_owned()),
+                None if line == "raw" => self.raw = true,
                 _ => {}
             }
         }
-        policy
     }
 }
 
@@ -52,7 +50,9 @@ mod tests {
     fn a_policy_is_read_as_it_was_written() {
         let policy =
             Policy { interfaces: vec!["d0".into(), "d1".into()], taps: vec!["t0".into()], raw: true };
-        assert_eq!(Policy::read(&policy.text()), policy);
-        assert_eq!(Policy::read("nonsense\ninterface\n"), Policy::default());
+        let mut read = Policy::default();
+        read.add(&policy.text());
+        read.add("nonsense\ninterface\n");
+        assert_eq!(read, policy);
     }
 }
