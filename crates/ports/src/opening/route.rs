@@ -145,7 +145,8 @@ mod tests {
         let mut marked = RULE;
         marked[1] = 24;
         let master = (IFLA_MASTER, NINE);
-        let cases: &[(u16, u16, &[u8], &[(u16, &[u8])], &str)] = &[
+        type Case<'a> = (u16, u16, &'a [u8], &'a [(u16, &'a [u8])], &'a str);
+        let cases: &[Case<'_>] = &[
             (16, CREATE, &LINK, &[master], "a new link"),
             (RTM_SETLINK, CREATE, &LINK, &[master], "a link is made"),
             (RTM_SETLINK, 5, &LINK, &[], "nothing to do"),
