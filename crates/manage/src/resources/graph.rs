@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The graph of a router: elements with their places in a drawing, connections, and the load of both by worker.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 
 use explain::places::{Graph, Places, places};
 use serde_json::{Value, json};
-use stats::Reading;
 
+use super::rates::Rates;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::problem::Problem;
@@ -85,94 +85,14 @@ fn schema() -> Value {
     with(with(page, "edges", list(with(edge, "points", anything()))), "workers", list(anything()))
 }
 
-/// What one worker did for one element.
-#[derive(Clone, Copy, Debug, Default)]
-struct Load {
-    packets: f64,
-    received: f64,
-    /// Cycles of the batches that were timed, and their packets.
-    timed_cycles: f64,
-    timed_packets: f64,
-    /// Cycles that it took otherwise.
-    own_cycles: f64,
-}
-
-impl Load {
-    /// Cycles for all packets, by what the timed ones took.
-    fn cycles(&self) -> f64 {
-        let packets = if self.received > 0.0 { self.received } else { self.packets };
-        let of_packets =
-            if self.timed_packets > 0.0 { self.timed_cycles / self.timed_packets * packets } else { 0.0 };
-        self.own_cycles + of_packets
-    }
-}
-
-/// The rates that a drawing needs.
-#[derive(Debug, Default)]
-struct Rates<'a> {
-    load: HashMap<&'a str, BTreeMap<u64, Load>>,
-    outputs: HashMap<(&'a str, u64), f64>,
-}
-
-impl<'a> Rates<'a> {
-    fn of(before: &Reading, now: &'a Reading) -> Rates<'a> {
-        let (then, snapshot) = (&before.snapshot, &now.snapshot);
-        let seconds = snapshot.monotonic_ns.saturating_sub(then.monotonic_ns) as f64 / 1e9;
-        let mut rates = Rates::default();
-        if seconds <= 0.0 || before.directory != now.directory {
-            return rates;
-        }
-        for (((metric, object, series), value), old) in now.iter().zip(&then.values) {
-            let Some(worker) = series.worker.filter(|_| object.kind == "element") else { continue };
-            let rate = value.saturating_sub(*old) as f64 / seconds;
-            let load = rates.load.entry(&object.name).or_default().entry(worker.into()).or_default();
-            match metric.name.as_str() {
-                "element.packets" => {
-                    load.packets += rate;
-                    if let Ok(output) = series.part.parse() {
-                        *rates.outputs.entry((&object.name, output)).or_default() += rate;
-                    }
-                }
-                "element.own_cycles" => load.own_cycles += rate,
-                "element.cycles" => load.timed_cycles += rate,
-                "element.cycles_packets" => load.timed_packets += rate,
-                "element.received" => load.received += rate,
-                _ => {}
-            }
-        }
-        rates
-    }
-
-    /// The workers that bring packets into an element, and those that take them out.
-    fn sides(&self, name: &str) -> (HashSet<u64>, HashSet<u64>) {
-        let all = || self.load.get(name).into_iter().flatten();
-        let having = |of: fn(&Load) -> f64| {
-            all().filter(|(_, load)| of(load) > 0.0).map(|(worker, _)| *worker).collect()
-        };
-        (having(|load| load.received), having(|load| load.packets))
-    }
-
-    /// Packets for each output of an element, from the first on.
-    fn outputs(&self, name: &str) -> Vec<f64> {
-        (0..).map_while(|output| self.outputs.get(&(name, output)).copied()).collect()
-    }
-
-    /// Whether packets change workers in an element: some worker takes out what it does not bring in.
-    fn is_hand_off(&self, name: &str) -> bool {
-        let (bring, take) = self.sides(name);
-        !bring.is_empty() && !take.is_subset(&bring)
-    }
-}
-
 /// The load of an element, by what the sampler saw of it.
 fn load(name: &str, seen: Option<&Value>, rates: &Rates<'_>, hz: f64) -> Value {
+    let of = rates.of(name);
     let rate = |key: &str| seen.map_or(Value::Null, |found| found[key].clone());
     let or_zero = |value: Value| if value.is_null() { json!(0.0) } else { value };
-    let workers: Vec<Value> = rates
-        .load
-        .get(name)
-        .into_iter()
-        .flatten()
+    let workers: Vec<Value> = of
+        .workers
+        .iter()
         .filter(|(_, load)| load.packets > 0.0 || load.received > 0.0 || load.cycles() > 0.0)
         .map(|(worker, load)| {
             let busy = if hz > 0.0 { (load.cycles() / hz).min(1.0) } else { 0.0 };
@@ -184,7 +104,7 @@ fn load(name: &str, seen: Option<&Value>, rates: &Rates<'_>, hz: f64) -> Value {
     json!({
         "name": name, "packets_per_s": or_zero(rate("packets_per_s")), "cycles_per_packet": rate("cycles_per_packet"),
         "busy_share": rate("busy_share"), "dropped_per_s": or_zero(rate("dropped_per_s")),
-        "hand_off": rates.is_hand_off(name), "workers": workers,
+        "hand_off": of.is_hand_off(), "workers": workers,
     })
 }
 
@@ -210,7 +130,7 @@ fn drawn(graph: &lang::Graph, look: &Look) -> Value {
         graph.connections.iter().map(|c| (c.from.element, c.to.element)).collect();
     let placed: Option<Places> =
         (names.len() <= DRAWN).then(|| places(&Graph { names: &names, edges: &edges }));
-    let rates = Rates::of(&look.before.reading, &look.now.reading);
+    let rates = Rates::between(&look.before.reading, &look.now.reading);
     let hz = hz(look);
     let all = look.rates["elements"].as_array();
     let by_name: HashMap<&str, &Value> =
@@ -233,8 +153,8 @@ fn drawn(graph: &lang::Graph, look: &Look) -> Value {
             let points = placed.as_ref().map(|placed| &placed.routes[i]);
             json!({
                 "from": from, "output": c.from.port, "to": to, "input": c.to.port,
-                "packets_per_s": rates.outputs.get(&(from, c.from.port as u64)),
-                "hand_off": rates.is_hand_off(from) || rates.is_hand_off(to), "points": points,
+                "packets_per_s": rates.of(from).output(c.from.port as u64),
+                "hand_off": rates.of(from).is_hand_off() || rates.of(to).is_hand_off(), "points": points,
             })
         })
         .collect();
@@ -252,7 +172,7 @@ fn read(call: &Call) -> Result<Answer, Problem> {
 
 fn loads(call: &Call) -> Result<Answer, Problem> {
     let look = call.shared.samplers.look(&*call.shared.routers, call.part("router"))?;
-    let rates = Rates::of(&look.before.reading, &look.now.reading);
+    let rates = Rates::between(&look.before.reading, &look.now.reading);
     let hz = hz(&look);
     let all = look.rates["elements"].as_array();
     let elements: Vec<Value> = all
@@ -263,8 +183,7 @@ fn loads(call: &Call) -> Result<Answer, Problem> {
             let mut load = load(name, Some(seen), &rates, hz);
             let is_at_rest =
                 load["workers"].as_array().is_none_or(Vec::is_empty) && seen["dropped_per_s"] == 0.0;
-            let outputs = rates.outputs(name);
-            load["outputs"] = json!(outputs);
+            load["outputs"] = json!(rates.of(name).outputs());
             (!is_at_rest).then_some(load)
         })
         .collect();

@@ -19,6 +19,7 @@ mod metrics;
 mod nat;
 mod neighbours;
 mod openapi;
+mod rates;
 mod recordings;
 mod routers;
 mod routes;
