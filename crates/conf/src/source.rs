@@ -81,7 +81,7 @@ impl Source {
     /// The same, but a library that the configuration requires is an error.
     pub fn load_alone(&self) -> Loaded {
         let mut options = self.options();
-        options.library_roots = vec!["/proc/self/fd/none".into()];
+        options.library_roots = Some(Vec::new());
         self.load_with(&options)
     }
 

@@ -106,11 +106,17 @@ impl Command {
             Command::Doctor(_) => Some("doctor"),
             Command::Down(_) => Some("down"),
             Command::Fib(_) => Some("fib"),
-            Command::Firewall(args) => args.is_silent().then_some("firewall"),
-            Command::Nat(args) => args.is_silent().then_some("nat"),
+            // A log is printed as it is written.
+            Command::Firewall(firewall::Args { what: firewall::What::Log { .. } })
+            | Command::Nat(nat::Args { what: nat::What::Log { .. } }) => None,
+            Command::Firewall(_) => Some("firewall"),
+            Command::Nat(_) => Some("nat"),
             Command::Parallelize(_) => Some("parallelize"),
             Command::Plan(_) => Some("plan"),
-            Command::Profile(args) => args.is_silent().then_some("profile"),
+            // A recording shows how far it has come.
+            Command::Profile(args) => {
+                (!matches!(args.command, profile::Command::Record(_))).then_some("profile")
+            }
             Command::Restart(_) => Some("restart"),
             Command::Routes(_) => Some("routes"),
             Command::Sessions(_) => Some("sessions"),
@@ -215,59 +221,4 @@ fn write_man_pages(directory: &std::path::Path) -> std::io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_definition_is_sound() {
-        Cli::command().debug_assert();
-    }
-
-    /// Options of a heading that a reader can survey.
-    const SURVEYED: usize = 16;
-
-    fn survey(command: &clap::Command) {
-        let mut groups = std::collections::BTreeMap::<&str, usize>::new();
-        for option in command.get_opts().filter(|option| !option.is_hide_set()) {
-            *groups.entry(option.get_help_heading().unwrap_or_default()).or_default() += 1;
-        }
-        assert!(groups.values().all(|size| *size <= SURVEYED), "{}: {groups:?}", command.get_name());
-        command.get_subcommands().for_each(survey);
-    }
-
-    #[test]
-    fn options_of_large_commands_have_headings() {
-        survey(&Cli::command());
-    }
-
-    /// All examples in the help of a command and of those below it.
-    fn examples(command: &clap::Command, into: &mut Vec<String>) {
-        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
-        let ours = lines.map(|line| line.strip_prefix("sudo ").unwrap_or(line));
-        into.extend(ours.filter(|line| line.starts_with("junctor ")).map(str::to_owned));
-        command.get_subcommands().for_each(|below| examples(below, into));
-    }
-
-    /// The words that a shell makes of a line. What stands behind three spaces explains it; where output goes is the shell's business.
-    fn words(line: &str) -> Vec<String> {
-        let ends = ["   ", " > ", " < ", " | ", "; "];
-        let command = ends.iter().fold(line, |rest, end| rest.split(end).next().unwrap_or(rest));
-        let script = format!("printf '%s\\n' {command}");
-        let shell = std::process::Command::new("sh").args(["-c", &script]).output().expect("a shell");
-        assert!(shell.status.success(), "{line}");
-        String::from_utf8_lossy(&shell.stdout).lines().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn what_help_gives_as_an_example_is_understood() {
-        let mut all = Vec::new();
-        examples(&Cli::command(), &mut all);
-        assert!(all.len() > 80, "{}", all.len());
-        for line in all {
-            if let Err(why) = check(words(&line).iter().map(String::as_str)) {
-                panic!("{line}\n{why}");
-            }
-        }
-    }
-}
+mod tests;

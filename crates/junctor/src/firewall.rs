@@ -22,18 +22,11 @@ use crate::{ctl, exit, outcome};
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
-}
-
-impl Args {
-    /// Whether it prints nothing before it has finished.
-    pub(crate) fn is_silent(&self) -> bool {
-        !matches!(self.what, What::Log { .. })
-    }
+    pub(crate) what: What,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
-enum What {
+pub(crate) enum What {
     /// Say all that is wrong with a rule file, and which rules decide nothing.
     #[command(after_help = "Examples:
   junctor firewall check firewall.rules

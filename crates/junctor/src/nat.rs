@@ -26,18 +26,11 @@ const HOSTS: usize = 10_000;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
-}
-
-impl Args {
-    /// Whether it prints nothing before it has finished.
-    pub(crate) fn is_silent(&self) -> bool {
-        !matches!(self.what, What::Log { .. })
-    }
+    pub(crate) what: What,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
-enum What {
+pub(crate) enum What {
     /// Say all that is wrong with a file.
     #[command(after_help = "Examples:
   junctor nat check office.nat

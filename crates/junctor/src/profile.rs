@@ -25,18 +25,11 @@ mod record;
   junctor profile export run.prof --format perfetto -o run.pftrace      for ui.perfetto.dev")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
-}
-
-impl Args {
-    /// Whether it prints nothing before it has finished: a recording shows how far it has come.
-    pub(crate) fn is_silent(&self) -> bool {
-        !matches!(self.command, Command::Record(_))
-    }
+    pub(crate) command: Command,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Command {
+pub(crate) enum Command {
     Record(record::Args),
     Report(ReportArgs),
     Export(ExportArgs),
@@ -47,7 +40,7 @@ enum Command {
 #[command(after_help = "Examples:
   junctor profile report run.prof
   junctor profile report run.prof --json | jq '.report.findings'")]
-struct ReportArgs {
+pub(crate) struct ReportArgs {
     /// The recording.
     file: PathBuf,
     /// Print one JSON object (docs/json.md, docs/schema/profile-report.json).
@@ -61,7 +54,7 @@ struct ReportArgs {
   junctor profile export run.prof --format perfetto -o run.pftrace      for ui.perfetto.dev
   junctor profile export run.prof --format html -o run.html             a timeline for any browser, offline
   junctor profile export run.prof --format csv | head")]
-struct ExportArgs {
+pub(crate) struct ExportArgs {
     /// The recording.
     file: PathBuf,
     /// What to write.

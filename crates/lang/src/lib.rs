@@ -79,8 +79,8 @@ pub struct Options {
     pub classes: Vec<String>,
     /// Classes whose bodies are written to order. What the configuration itself defines under such a name goes first.
     pub templates: Vec<Template>,
-    /// If there are any, only libraries in these directories and those below are read. Another one is an error.
-    pub library_roots: Vec<PathBuf>,
+    /// Only libraries in these directories and those below are read; another one is an error. `None` allows libraries anywhere.
+    pub library_roots: Option<Vec<PathBuf>>,
 }
 
 /// What came of a configuration.

@@ -12,8 +12,6 @@ use crate::document::{Checked, Document, Language, location_in};
 const CHECKED_BYTES: usize = 8 << 20;
 /// Problems of a text that are published at most: editors keep all of them.
 const PUBLISHED: usize = 1000;
-/// Where no library is: stands for the folders of a project that has none.
-const NOWHERE: &str = "/dev/null";
 /// The code of a library that was left out.
 const LEFT_OUT: &str = "E0505";
 
@@ -39,7 +37,8 @@ pub(crate) fn check(document: &Document, libraries: &Libraries, registry: &engin
     rulefile::without_files(|| match document.language {
         Language::Click => configuration(document, libraries, registry),
         Language::Firewall => {
-            let reading = firewall::read(&document.name(), document.text(), Path::new(NOWHERE));
+            // No file that the rules name is read, so their directory does not matter.
+            let reading = firewall::read(&document.name(), document.text(), Path::new(""));
             let reviewed = reading.policy.as_ref().map(firewall::review).unwrap_or_default();
             let diagnostics = reading.diagnostics.into_iter().chain(reviewed).collect();
             Checked { diagnostics, sources: reading.sources, graph: None }
@@ -56,7 +55,7 @@ fn configuration(document: &Document, libraries: &Libraries, registry: &engine::
     options.search_path.extend(libraries.search_path.iter().cloned());
     let next_to = document.path.as_deref().and_then(Path::parent).map(Path::to_path_buf);
     let roots = libraries.folders.iter().chain(&libraries.search_path).cloned().chain(next_to);
-    options.library_roots = std::iter::once(PathBuf::from(NOWHERE)).chain(roots).collect();
+    options.library_roots = Some(roots.collect());
     let (name, path) = (document.name(), document.path.as_deref());
     let parsed = lang::load_data(&name, path, document.text().as_bytes(), &options);
     let mut diagnostics = parsed.diagnostics;

@@ -11,6 +11,7 @@
 //! * [`strongswan`] runs key daemons.
 //! * [`uml`] runs another Linux.
 //! * [`hostile`] and [`hostile6`] make frames that no router likes.
+//! * [`pages`] reads pages of the book: their commands, files and what they show.
 //! * [`scapy`] makes and judges packets independently.
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ pub mod frr;
 pub mod groups;
 pub mod hostile;
 pub mod hostile6;
+pub mod pages;
 pub mod pings;
 pub mod process;
 pub mod rig;

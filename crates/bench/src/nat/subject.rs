@@ -55,35 +55,128 @@ pub(super) trait Together: Subject {
     fn pass_by(worker: &mut Self::Worker, now_ns: u64, batch: &mut [Bytes], leaves: bool) -> usize;
 }
 
-/// A translator as one of its workers has it.
-pub(super) struct Translator {
-    nat: ReadMostly<Nat>,
-    own: Translating,
+/// Sessions that workers share: known packets pass by a shared reference, then the others by an exclusive one.
+pub(super) trait Sessions: Send + Sync + Sized + 'static {
+    /// As [`Subject::NAME`].
+    const NAME: &'static str;
+
+    /// What a worker has: a reader, and packets of a batch that are being decided on. It has room for those of the next.
+    type Worker: Send;
+
+    /// As [`Subject::new`].
+    fn new(shape: &Shape, seed: u64) -> Result<Self, Error>;
+
+    /// Another worker.
+    fn worker(sessions: &ReadMostly<Self>) -> Self::Worker;
+
+    /// As [`Subject::len`].
+    fn count(&self) -> usize;
+
+    /// As [`Subject::reap`].
+    fn end_old(&mut self, now_ns: u64, looks: usize);
+
+    /// As [`Subject::idle_ns`].
+    fn idle_ns(&self, protocol: Protocol) -> u64;
+
+    /// As [`Subject::pass`], by one of the workers.
+    fn pass(worker: &mut Self::Worker, now_ns: u64, batch: &mut [Bytes], leaves: bool) -> usize;
+
+    /// As [`Subject::ends`].
+    fn ends(shape: Ends, learned: (u32, u16), leaves: bool) -> [Ends; 2];
 }
 
-/// A worker, with packets of a batch that are being decided on: room for those of the next.
+/// Shared sessions as one of their workers has them.
+pub(super) struct Own<T: Sessions> {
+    sessions: ReadMostly<T>,
+    worker: T::Worker,
+}
+
+/// A translator.
+pub(super) type Translator = Own<Nat>;
+/// A firewall. Hosts inside may connect to those outside.
+pub(super) type Gate = Own<Firewall>;
+
+impl<T: Sessions> Subject for Own<T> {
+    const NAME: &'static str = T::NAME;
+
+    fn new(shape: &Shape, seed: u64) -> Result<Own<T>, Error> {
+        let sessions = ReadMostly::new(T::new(shape, seed)?);
+        Ok(Own { worker: T::worker(&sessions), sessions })
+    }
+
+    fn len(&self) -> usize {
+        self.sessions.write().count()
+    }
+
+    fn reap(&mut self, now_ns: u64, looks: usize) {
+        self.sessions.write().end_old(now_ns, looks);
+    }
+
+    fn idle_ns(&self, protocol: Protocol) -> u64 {
+        self.sessions.write().idle_ns(protocol)
+    }
+
+    fn pass(&mut self, now_ns: u64, batch: &mut [Bytes], leaves: bool) -> usize {
+        T::pass(&mut self.worker, now_ns, batch, leaves)
+    }
+
+    fn ends(shape: Ends, learned: (u32, u16), leaves: bool) -> [Ends; 2] {
+        T::ends(shape, learned, leaves)
+    }
+
+    fn learn(ends: Ends) -> (u32, u16) {
+        ends[0]
+    }
+}
+
+impl<T: Sessions> Together for Own<T> {
+    type Worker = T::Worker;
+
+    fn worker(&self) -> T::Worker {
+        T::worker(&self.sessions)
+    }
+
+    fn pass_by(worker: &mut T::Worker, now_ns: u64, batch: &mut [Bytes], leaves: bool) -> usize {
+        T::pass(worker, now_ns, batch, leaves)
+    }
+}
+
+/// A worker of a translator.
 pub(super) struct Translating {
     reader: Reader<Nat>,
     ahead: Vec<Ahead>,
     outcomes: Vec<Option<Outcome>>,
 }
 
-impl Translating {
-    fn new(nat: &ReadMostly<Nat>) -> Translating {
-        Translating { reader: nat.reader(), ahead: Vec::new(), outcomes: Vec::new() }
-    }
-}
-
-impl Together for Translator {
+impl Sessions for Nat {
+    const NAME: &'static str = "nat";
     type Worker = Translating;
 
-    fn worker(&self) -> Translating {
-        Translating::new(&self.nat)
+    fn new(shape: &Shape, seed: u64) -> Result<Nat, Error> {
+        let reading = ::nat::read("bench", &shape.statements().join("\n"));
+        let policy = reading.policy.ok_or_else(|| Error::configuration(reading.diagnostics))?;
+        Ok(Nat::new(Arc::new(policy), &[], seed))
     }
 
-    /// Packets of known sessions go by a shared reference, then the others by an exclusive one.
+    fn worker(nat: &ReadMostly<Nat>) -> Translating {
+        Translating { reader: nat.reader(), ahead: Vec::new(), outcomes: Vec::new() }
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn end_old(&mut self, now_ns: u64, looks: usize) {
+        self.reap(now_ns, looks);
+    }
+
+    fn idle_ns(&self, protocol: Protocol) -> u64 {
+        let timeouts = &self.policy().timeouts;
+        if protocol == Protocol::Tcp { timeouts.tcp } else { timeouts.udp }
+    }
+
     #[inline(never)]
-    fn pass_by(worker: &mut Translating, now_ns: u64, batch: &mut [Bytes], leaves: bool) -> usize {
+    fn pass(worker: &mut Translating, now_ns: u64, batch: &mut [Bytes], leaves: bool) -> usize {
         let Translating { reader, ahead, outcomes } = worker;
         let most = 2 * batch.len() + 8;
         outcomes.clear();
@@ -113,52 +206,13 @@ impl Together for Translator {
         }
         black_box(outcomes.iter().filter(|outcome| **outcome == Some(Outcome::Translated)).count())
     }
-}
-
-impl Subject for Translator {
-    const NAME: &'static str = "nat";
-
-    fn new(shape: &Shape, seed: u64) -> Result<Translator, Error> {
-        let reading = ::nat::read("bench", &shape.statements().join("\n"));
-        let policy = reading.policy.ok_or_else(|| Error::configuration(reading.diagnostics))?;
-        let nat = ReadMostly::new(Nat::new(Arc::new(policy), &[], seed));
-        Ok(Translator { own: Translating::new(&nat), nat })
-    }
-
-    fn len(&self) -> usize {
-        self.nat.write().len()
-    }
-
-    fn reap(&mut self, now_ns: u64, looks: usize) {
-        self.nat.write().reap(now_ns, looks);
-    }
-
-    fn idle_ns(&self, protocol: Protocol) -> u64 {
-        let nat = self.nat.write();
-        let timeouts = &nat.policy().timeouts;
-        if protocol == Protocol::Tcp { timeouts.tcp } else { timeouts.udp }
-    }
-
-    fn pass(&mut self, now_ns: u64, batch: &mut [Bytes], leaves: bool) -> usize {
-        Translator::pass_by(&mut self.own, now_ns, batch, leaves)
-    }
 
     fn ends([inside, peer]: Ends, outside: (u32, u16), leaves: bool) -> [Ends; 2] {
         if leaves { [[inside, peer], [outside, peer]] } else { [[peer, outside], [peer, inside]] }
     }
-
-    fn learn(ends: Ends) -> (u32, u16) {
-        ends[0]
-    }
 }
 
-/// A firewall as one of its workers has it. Hosts inside may connect to those outside.
-pub(super) struct Gate {
-    firewall: ReadMostly<Firewall>,
-    own: Judging,
-}
-
-/// A worker, with packets of a batch that are being decided on: room for those of the next.
+/// A worker of a firewall.
 pub(super) struct Judging {
     reader: Reader<Firewall>,
     hits: Hits,
@@ -166,64 +220,40 @@ pub(super) struct Judging {
     decisions: Vec<Option<Decision>>,
 }
 
-impl Judging {
-    fn new(firewall: &ReadMostly<Firewall>) -> Judging {
-        let mut hits = Hits::default();
-        firewall.write().collect(&mut hits);
-        Judging { reader: firewall.reader(), hits, ahead: Vec::new(), decisions: Vec::new() }
-    }
-}
-
-impl Subject for Gate {
+impl Sessions for Firewall {
     const NAME: &'static str = "nat.firewall";
+    type Worker = Judging;
 
-    fn new(shape: &Shape, seed: u64) -> Result<Gate, Error> {
+    fn new(shape: &Shape, seed: u64) -> Result<Firewall, Error> {
         let rules = "zone inside m0\nzone outside m1\naccept from inside to outside";
         let text = format!("{rules}\nconnections {}", shape.sessions());
         let reading = firewall::read("bench", &text, std::path::Path::new("."));
         let policy = reading.policy.ok_or_else(|| Error::configuration(reading.diagnostics))?;
         let ruleset = firewall::Ruleset::new(policy).map_err(Error::nothing)?;
-        let firewall = ReadMostly::new(Firewall::new(Arc::new(ruleset), seed));
-        Ok(Gate { own: Judging::new(&firewall), firewall })
+        Ok(Firewall::new(Arc::new(ruleset), seed))
     }
 
-    fn len(&self) -> usize {
-        self.firewall.write().len()
+    fn worker(firewall: &ReadMostly<Firewall>) -> Judging {
+        let mut hits = Hits::default();
+        firewall.write().collect(&mut hits);
+        Judging { reader: firewall.reader(), hits, ahead: Vec::new(), decisions: Vec::new() }
     }
 
-    fn reap(&mut self, now_ns: u64, looks: usize) {
-        self.firewall.write().reap(now_ns, looks);
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn end_old(&mut self, now_ns: u64, looks: usize) {
+        self.reap(now_ns, looks);
     }
 
     fn idle_ns(&self, protocol: Protocol) -> u64 {
-        let firewall = self.firewall.write();
-        let timeouts = &firewall.ruleset().policy.timeouts;
+        let timeouts = &self.ruleset().policy.timeouts;
         if protocol == Protocol::Tcp { timeouts.tcp } else { timeouts.udp }
     }
 
-    fn pass(&mut self, now_ns: u64, batch: &mut [Bytes], leaves: bool) -> usize {
-        Gate::pass_by(&mut self.own, now_ns, batch, leaves)
-    }
-
-    fn ends([inside, peer]: Ends, _: (u32, u16), leaves: bool) -> [Ends; 2] {
-        if leaves { [[inside, peer]; 2] } else { [[peer, inside]; 2] }
-    }
-
-    fn learn(ends: Ends) -> (u32, u16) {
-        ends[0]
-    }
-}
-
-impl Together for Gate {
-    type Worker = Judging;
-
-    fn worker(&self) -> Judging {
-        Judging::new(&self.firewall)
-    }
-
-    /// Packets of known connections go by a shared reference, then the others by an exclusive one.
     #[inline(never)]
-    fn pass_by(worker: &mut Judging, now_ns: u64, batch: &mut [Bytes], leaves: bool) -> usize {
+    fn pass(worker: &mut Judging, now_ns: u64, batch: &mut [Bytes], leaves: bool) -> usize {
         let Judging { reader, hits, ahead, decisions } = worker;
         let (most, [from, to]) = (2 * batch.len() + 8, if leaves { [1, 2] } else { [2, 1] });
         decisions.clear();
@@ -257,6 +287,10 @@ impl Together for Gate {
         }
         let passes = |one: &&Option<Decision>| one.is_some_and(|one| one.verdict == Verdict::Pass);
         black_box(decisions.iter().filter(passes).count())
+    }
+
+    fn ends([inside, peer]: Ends, _: (u32, u16), leaves: bool) -> [Ends; 2] {
+        if leaves { [[inside, peer]; 2] } else { [[peer, inside]; 2] }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::findings::{Of, path_for_router};
   junctor firewall set blocked test 198.51.100.7
   junctor firewall set blocked load blocked.txt.gz --revalidate
   junctor firewall set blocked save blocked.txt")]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// The set.
     name: String,
     #[command(subcommand)]

@@ -22,6 +22,14 @@ use observe::watched::interrupts;
 ///
 /// A configuration is run and recorded from beginning to end; with --pid or --socket, or without a configuration, a router that runs is recorded for
 /// a time. It writes the file itself, so the file is one of its machine and of its user.
+///
+/// --until waits for a condition. drop=REASON: a packet is dropped for this reason ('junctor drops --list' has them all). drop: for any reason but
+/// 'discarded'. 'stall>BOUND': a worker takes longer than this for one round; the report names what took longest. Others' time on the processor of an
+/// idle worker does not count. 'latency>BOUND': a packet is in the router for longer than this; it is a sample of 4 packets at a time. Quote both,
+/// since > means something to shells.
+///
+/// The packets concerned, 1000 at most, are written next to the recording (FILE with the suffix .pcapng): of a stall the first 4 in hand. Those of
+/// stalls and late ones are cut at 128 bytes. The exit status is 1 if the condition did not come true.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor profile record -o run.prof --time 5s router.click
@@ -32,14 +40,14 @@ use observe::watched::interrupts;
   junctor profile record -o slow.prof --pid 4711 --until 'stall>2ms'        what made a worker slow
   junctor profile record -o late.prof --pid 4711 --until 'latency>5ms'      where a packet was for so long
   junctor profile record -o run.prof --events waits,control --no-kernel")]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// The file to write.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// How long; a run that is recorded ends with it [default: until the run ends, of a running router 5s].
     #[arg(long, value_name = "TIME", help_heading = "End")]
     time: Option<String>,
-    /// What threads record: waits (for locks), locks (all that are taken), tasks, batches, queues, drops, control (sleep, grace periods, calls of handlers, changes of routes, swaps, moves), all; several with commas.
+    /// What threads record, with commas: waits (for locks), locks (all), tasks, batches, queues, drops, control (sleeps, calls, swaps and others), all.
     #[arg(long, value_name = "KINDS", default_value_t = profile::record::USUAL, help_heading = "Events")]
     events: Mask,
     /// Record one in so many runs of tasks, with all that follows from it. 1 records each, and follows packets from batch to batch.
@@ -52,13 +60,7 @@ pub(super) struct Args {
     /// [default: stream, with --until flight].
     #[arg(long, value_name = "MODE", help_heading = "Events")]
     mode: Option<Mode>,
-    /// End when this happens; may be repeated. drop=REASON: a packet is dropped for this reason ('junctor drops --list' has them all). drop: the same for any reason but 'discarded'.
-    /// 'stall>BOUND': a worker takes longer than this, say 5ms, until it looks at its tasks, timers and messages again. The element that took longest is named. Time in which others
-    /// have the processor of a worker with nothing to do does not count. 'latency>BOUND': a packet is in the router for longer than this, from its source until it is sent, dropped or
-    /// done with. The place where it was for most of that time is named. It is a sample, 4 packets at a time. Quote both, since > means something to shells. The packets
-    /// concerned, 1000 at most (of a stall the first 128 bytes of the first 4 in hand, of a late packet the first 128), are written next to the recording
-    /// (FILE with the suffix .pcapng). A run that is recorded ends
-    /// with it, and a running router is recorded until it happens, unless --time ends it before. Exit status 1 if it did not happen.
+    /// End at a drop, a stall or a late packet: drop, drop=REASON, 'stall>5ms', 'latency>5ms'; may be repeated.
     #[arg(long, value_name = "CONDITION", help_heading = "End")]
     until: Vec<Condition>,
     /// How long the recording goes on then.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `define` and `require`, the statements that look like elements' configurations.
 
+use std::path::PathBuf;
+
 use super::{MAX_LIBRARY_DEPTH, Resolver};
 use crate::ast::Config;
 use crate::config::{Arg, shift_word, split_args, split_words, unquote_string};
@@ -122,8 +124,8 @@ impl Resolver<'_> {
             }
         };
         let identity = library::identity(&path);
-        let roots = &self.options.library_roots;
-        if !roots.is_empty() && !roots.iter().any(|root| identity.starts_with(library::identity(root))) {
+        let holds = |root: &PathBuf| identity.starts_with(library::identity(root));
+        if self.options.library_roots.as_ref().is_some_and(|roots| !roots.iter().any(holds)) {
             let message = format!("library '{name}' is not read here: it lies outside of the project");
             self.sink
                 .push(Diagnostic::error("E0505", message).at(span).help("keep the library in the project"));
