@@ -39,7 +39,7 @@ Examples:
   junctor test trial cable --rate 1G --one-way        what the tester reaches by itself
   junctor test trial self:conf/ip-router.click --rate 1M --repeat 5 --report trial.html
   sudo junctor test trial kernel-router --rate 200k
-  sudo junctor test trial 'command:click -e \"FromDevice({IF1}) -> Queue -> ToDevice({IF2})\"' --bridged --one-way
+  sudo junctor test trial 'command:click -e \"FromDevice({IF1}, PROMISC true) -> Queue -> ToDevice({IF2})\"' --bridged --one-way
   sudo junctor test trial ports:eth1,eth2 --rate 1M --driver af_xdp
   junctor test trial agents:gen=10.0.0.1:7001/eth1,sink=10.0.0.3:7001/eth1 --key agents.key --one-way --rate 1M"))]
 pub(super) struct Trial {

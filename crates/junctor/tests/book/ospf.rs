@@ -2,10 +2,10 @@
 //! The book's router with OSPF in five minutes, as a new user types it: the commands come from the page itself.
 
 use testbed::frr::{self, Frr};
+use testbed::pages::{self, blocks};
 use testbed::rig::{Cable, Namespace, skip_without, wait_for};
 
-use crate::machine::{Machine, Up, lines};
-use crate::site::PATIENCE;
+use crate::machine::{Machine, PATIENCE, Up};
 
 const PAGE: &str = include_str!("../../../../docs/book/src/guide/routing.md");
 
@@ -16,10 +16,15 @@ fn section(heading: &str) -> &'static str {
     below.split("\n## ").next().unwrap_or(below)
 }
 
+/// The lines of the blocks of a language.
+fn lines<'a>(section: &'a str, language: &str) -> Vec<&'a str> {
+    let inside = blocks(section).into_iter().filter(|block| block.language == language);
+    inside.flat_map(|block| block.text.lines()).filter(|line| !line.is_empty()).collect()
+}
+
 /// Whole commands of `junctor` in the text itself.
 fn spans(section: &str) -> Vec<&str> {
-    let outside = section.split("```").step_by(2);
-    let spans = outside.flat_map(|text| text.split('`').skip(1).step_by(2));
+    let spans = pages::spans(section).into_iter();
     spans
         .filter(|span| {
             let words: Vec<&str> = span.split(' ').skip_while(|word| *word == "sudo").collect();

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine for a page of the book: its commands run as a new user types them.
 
+use std::time::Duration;
+
+use testbed::pages;
 use testbed::process::{Output, Process};
 use testbed::rig::Namespace;
 
-use crate::site::{JUNCTOR, PATIENCE};
-
-/// The blocks of a language in a page.
-pub fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
-    let begin = format!("```{language}\n");
-    page.split(&*begin).skip(1).filter_map(|rest| rest.split("```").next()).collect()
-}
-
-/// Their lines.
-pub fn lines<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
-    let inside = blocks(page, language).into_iter();
-    inside.flat_map(str::lines).filter(|line| !line.is_empty()).collect()
-}
+pub const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A machine of its own: a namespace, and a place for what runs.
 pub struct Machine {
@@ -42,7 +34,10 @@ impl Machine {
             std::fs::write(&at, format!("#!/bin/sh\n{text}\n")).unwrap();
             std::fs::set_permissions(&at, open(0o755)).unwrap();
         }
-        std::os::unix::fs::symlink(JUNCTOR, files.path().join("junctor")).unwrap();
+        let conf = pages::root().join("conf").canonicalize().unwrap();
+        for (name, at) in [("junctor", JUNCTOR.as_ref()), ("click", JUNCTOR.as_ref()), ("conf", &*conf)] {
+            std::os::unix::fs::symlink(at, files.path().join(name)).unwrap();
+        }
         Machine { namespace, holder, files }
     }
 
@@ -59,6 +54,11 @@ impl Machine {
         let words = self.words(line);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         self.namespace.run(&words).map_err(|why| why.to_string())
+    }
+
+    /// A file that a page has written.
+    pub fn file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.files.path().join(name)).unwrap_or_default()
     }
 
     /// Starts a command that stays.
