@@ -46,6 +46,8 @@ pub struct Notifier {
     to: SocketAddrUnix,
     /// Where the socket lies, if it lies anywhere.
     path: Option<PathBuf>,
+    /// The listener does not read.
+    is_stuck: AtomicBool,
     /// In which time a heartbeat is expected.
     pub heartbeat: Option<Duration>,
 }
@@ -68,7 +70,7 @@ impl Notifier {
         let path = (!name.as_bytes().starts_with(b"@")).then(|| PathBuf::from(name));
         let socket = UnixDatagram::unbound().ok()?;
         socket.set_write_timeout(Some(PATIENCE)).ok()?;
-        Some(Notifier { socket, to: to.ok()?, path, heartbeat })
+        Some(Notifier { socket, to: to.ok()?, path, is_stuck: AtomicBool::new(false), heartbeat })
     }
 
     /// Sends lines of `NAME=VALUE`. It does not wait, and nothing fails if nobody listens: a supervisor may be restarting.
@@ -78,20 +80,23 @@ impl Notifier {
 
     /// Leaves a descriptor under a name, for the process that takes this one's place. It waits a moment if the listener has much to read.
     pub fn store(&self, name: &str, descriptor: BorrowedFd<'_>) {
-        let lines = format!("FDSTORE=1\nFDNAME={name}");
-        let _ = descriptors::send(
-            &self.socket,
-            Some(&self.to),
-            lines.as_bytes(),
-            &[descriptor],
-            SendFlags::empty(),
-        );
+        self.wait_to_send(&format!("FDSTORE=1\nFDNAME={name}"), &[descriptor]);
     }
 
     /// Takes it back.
     pub fn forget(&self, name: &str) {
-        let lines = format!("FDSTOREREMOVE=1\nFDNAME={name}");
-        let _ = descriptors::send(&self.socket, Some(&self.to), lines.as_bytes(), &[], SendFlags::empty());
+        self.wait_to_send(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), &[]);
+    }
+
+    /// Sends lines and descriptors. A listener that did not read in time is not waited for until it reads again.
+    fn wait_to_send(&self, lines: &str, fds: &[BorrowedFd<'_>]) {
+        let flags = match self.is_stuck.load(Ordering::Relaxed) {
+            true => SendFlags::DONTWAIT,
+            false => SendFlags::empty(),
+        };
+        let sent = descriptors::send(&self.socket, Some(&self.to), lines.as_bytes(), fds, flags);
+        let is_stuck = sent.is_err_and(|why| why.kind() == ErrorKind::WouldBlock);
+        self.is_stuck.store(is_stuck, Ordering::Relaxed);
     }
 
     /// Who listens, to be compared: another listener has made another socket, at another time if under the same number.
@@ -186,6 +191,26 @@ mod tests {
         assert!(first.is_some() && notifier.listener() != first);
         drop(listener);
         notifier.send("READY=1");
+    }
+
+    #[test]
+    fn a_listener_that_does_not_read_is_waited_for_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notify");
+        let listener = Listener::bind(&path).unwrap();
+        let notifier = Notifier::to(path.as_os_str(), None).unwrap();
+        let mut sent = 0;
+        while !notifier.is_stuck.load(Ordering::Relaxed) {
+            notifier.store(&format!("tap{sent}"), std::io::stdin().as_fd());
+            sent += 1;
+        }
+        // These wait for nothing, and are lost.
+        (0..1000).for_each(|_| notifier.forget("tap"));
+        assert!(notifier.is_stuck.load(Ordering::Relaxed));
+        (1..sent).for_each(|_| drop(listener.next().unwrap()));
+        notifier.forget("tap");
+        assert!(!notifier.is_stuck.load(Ordering::Relaxed));
+        assert!(matches!(&listener.next().unwrap()[..], [Said::Forget(name)] if name == "tap"));
     }
 
     /// What a process said before it ended is read, and not taken for words of the next one, which has a listener of its own.
