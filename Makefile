@@ -35,7 +35,7 @@ deb: ## the Debian package, in target/debian; PROFILE=demo for one that is built
 image: ## a container image as an OCI layout, target/image; needs no daemon
 	scripts/make-image $(or $(PROFILE),release)
 
-install-test: ## the package on a clean Debian in a guest: install, forward, upgrade, reboot, remove; needs root, takes minutes
+install-test: ## the package on a clean Debian in a guest: services, upgrades, reboots, power cuts, removal; needs root, takes minutes
 	scripts/install-test --profile $(or $(PROFILE),demo)
 
 audit: ## licences, bans and known faults of crates by cargo-deny, whose own build takes minutes
