@@ -85,7 +85,14 @@ impl Handlers for Table {
     fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
         if matches!(
             name,
-            "c.reset" | "fw.end" | "fw.load" | "fw.set_load" | "stop" | "apply_confirm" | "apply_rollback"
+            "c.reset"
+                | "fw.end"
+                | "fw.load"
+                | "fw.set_load"
+                | "c.count_call"
+                | "stop"
+                | "apply_confirm"
+                | "apply_rollback"
         ) {
             return Ok(Access::Write);
         }

@@ -49,4 +49,4 @@ mod words;
 pub use answer::Answer;
 pub use call::Call;
 pub use resources::config::ACTS_FOR;
-pub use resources::handlers::FILES;
+pub use resources::handlers::FAR_REACHING;

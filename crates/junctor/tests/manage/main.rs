@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor manage` over running routers, asked by curl over its Unix socket and over TLS.
 
+mod handlers;
 mod large;
 mod remote;
+mod scrape;
 mod sockets;
 mod web;
 
@@ -59,10 +61,11 @@ impl Rig {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name).display().to_string();
         let (router, socket) = (path("r.sock"), path("api.sock"));
+        std::fs::write(path("r.click"), text).unwrap();
         let started = start(
             directory.path(),
             "router",
-            &["run", "-j", "2", "--time", "600", "--control", &router, "-R", "-e", text],
+            &["run", "-j", "2", "--time", "600", "--control", &router, "-R", &path("r.click")],
         );
         wait_for(|| UnixStream::connect(&router).is_ok() && Path::new(&format!("{router}.stats")).exists());
         let (listen, named, audit) = (format!("unix:{socket}"), format!("edge={router}"), path("audit"));

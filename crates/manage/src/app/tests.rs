@@ -325,9 +325,9 @@ fn saved_configurations_are_asked_by_commands() {
     }
 }
 
-/// A value that names a file is written by an administrator alone.
+/// A value that names a file or a handler is written by an administrator alone.
 #[test]
-fn operators_name_no_files() {
+fn operators_name_neither_files_nor_handlers() {
     let rig = Rig::new();
     let put = |role: Role, handler: &str, value: &str| {
         rig.forget_clients();
@@ -337,9 +337,12 @@ fn operators_name_no_files() {
         asked.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
         rig.send(&Peer { address: "192.0.2.1".into(), ..Peer::default() }, asked).0
     };
-    for (handler, value) in
-        [("fw.load", "/etc/shadow"), ("fw.set_load", "bad /etc/shadow"), ("a%2Ffw.load", " x")]
-    {
+    for (handler, value) in [
+        ("fw.load", "/etc/shadow"),
+        ("fw.set_load", "bad /etc/shadow"),
+        ("a%2Ffw.load", " x"),
+        ("c.count_call", "1 stop"),
+    ] {
         assert_eq!(put(Role::Operator, handler, value), 403, "{handler}");
     }
     assert_eq!(put(Role::Operator, "fw.load", ""), 200);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Handlers: what elements let one read and write. Those of the router itself, such as `stop`, have a resource of their own, for
-//! administrators. Only these name files, too: a router opens them with its own rights.
+//! administrators. Only these write what reaches beyond an element, too: a router opens files and calls handlers with its own
+//! rights.
 
 use client::{Done, Want};
 use serde_json::{Value, json};
@@ -12,8 +13,10 @@ use crate::route::{Method, Role, Route};
 use crate::schema::{list, object, with};
 use crate::words::word;
 
-/// Handlers of elements whose value names a file of the router's machine. Without a value they name none.
-pub const FILES: &[&str] = &["load", "load_keeping_sets", "set_load"];
+/// Handlers of elements whose value names a file of the router's machine, or another handler to be called. Without a value they name
+/// none.
+pub const FAR_REACHING: &[&str] =
+    &["load", "load_keeping_sets", "set_load", "count_call", "byte_count_call", "aggregate_call"];
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get(
@@ -31,7 +34,7 @@ pub(super) const ROUTES: &[Route] = &[
     .with_query(&[("parameter", "string", "What the handler is asked about.")]),
     Route::get(
         "/api/v1/routers/{router}/handlers/{handler}",
-        "Writes a handler of an element. A value that names a file needs the role admin.",
+        "Writes a handler of an element. A value that names a file or another handler needs the role admin.",
         written_schema,
         write,
     )
@@ -107,11 +110,12 @@ fn write(call: &Call) -> Result<Answer, Problem> {
         ));
     }
     let name = handler.rsplit_once('.').map_or(handler, |(_, name)| name);
-    let names_file = FILES.contains(&name) && !call.text("value")?.unwrap_or_default().trim().is_empty();
-    if names_file && call.who.role < Role::Admin {
-        let detail =
-            format!("the value of '{name}' names a file, which the router opens with its own rights");
-        let fix = "ask an administrator, or write it without a value, for the file that is in use";
+    let has_value = !call.text("value")?.unwrap_or_default().trim().is_empty();
+    if FAR_REACHING.contains(&name) && has_value && call.who.role < Role::Admin {
+        let detail = format!(
+            "the value of '{name}' names a file or a handler, which the router uses with its own rights"
+        );
+        let fix = "ask an administrator; without a value, 'load' takes the file that is in use";
         return Err(Problem::new(Kind::Forbidden, detail).at("body: value").fix(fix));
     }
     put(call, handler)

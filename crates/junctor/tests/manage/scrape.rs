@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets that a router forwards while its 100,000 series are scraped.
+
+use std::fmt::Write as _;
+
+use testbed::rig;
+
+use super::{Rig, wait_for};
+
+#[test]
+fn scrapes_of_100_000_series_cost_no_packets() {
+    if rig::skip_without("scrapes_of_100_000_series_cost_no_packets", &["curl"]) {
+        return;
+    }
+    let mut text =
+        "src :: RatedSource(RATE 10000, LIMIT -1, STOP false) -> sent :: Counter -> q :: Queue(2000)
+        -> Unqueue -> received :: Counter -> Discard;\n"
+            .to_owned();
+    for n in 0..3570 {
+        let _ = writeln!(text, "Idle -> a{n} :: Counter -> b{n} :: Strip(0) -> d{n} :: Discard;");
+    }
+    let rig = Rig::with(&text, &[]);
+    let count = |handler: &str| -> u64 {
+        let value = rig.get(&format!("/api/v1/routers/edge/handlers/{handler}"))["value"].clone();
+        value.as_str().unwrap().trim().parse().unwrap()
+    };
+    wait_for(|| count("received.count") > 1000);
+    let (sent, received, dropped) = (count("sent.count"), count("received.count"), count("q.drops"));
+    let mut scrapes = 0;
+    // Long enough that one percent is more than what is under way.
+    while scrapes < 5 || count("sent.count") - sent < 10_000 {
+        let metrics = rig.get("/metrics");
+        let series = metrics.as_str().unwrap().lines().filter(|line| line.starts_with("junctor_")).count();
+        assert!(series >= 100_000, "{series}");
+        scrapes += 1;
+    }
+    let dropped = count("q.drops") - dropped;
+    let (received, sent) = (count("received.count") - received, count("sent.count") - sent);
+    println!("{scrapes} scrapes: {sent} sent, {received} received, {dropped} dropped");
+    assert!(dropped * 100 <= sent, "{dropped} of {sent}");
+    // What was sent after the count of the others, and what the queue holds.
+    assert!(received + 2500 > sent - dropped, "{received} of {sent}");
+}
