@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients of the control socket that mean harm: whatever they send, a worker's round has a bounded number of their calls in it, the process
-//! holds a bounded number of bytes for them, and others are served.
+//! Adversarial clients of the control socket. A worker executes a bounded number of their calls between two rounds, the process holds a
+//! bounded number of bytes for them, and other clients are served.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ use engine::clock::TimeSource;
 use engine::{Control, Options, Registry, Router};
 use packet::port::{Device, Error, Provider, Spec};
 
-/// Handler calls that a control socket runs at a time, whoever asks for them: `MOST_CALLS` of the crate `ctl`.
+/// Handler calls that a control socket runs at a time, for all clients together: `MOST_CALLS` of the crate `ctl`.
 const MOST_CALLS: u64 = 4;
 /// Clients that are served at a time, and those that want to be.
 const PLACES: usize = 6;

@@ -138,6 +138,9 @@ mod tests {
         check(&message(RTM_NEWRULE, CREATE, &RULE, &[NAME, PRIORITY, TABLE]), Target::Rule(b"t0\0"));
     }
 
+    /// Kind, flags, body, attributes, and what is wrong.
+    type Case<'a> = (u16, u16, &'a [u8], &'a [(u16, &'a [u8])], &'a str);
+
     #[test]
     fn all_else_is_refused() {
         let mut up = LINK;
@@ -145,7 +148,6 @@ mod tests {
         let mut marked = RULE;
         marked[1] = 24;
         let master = (IFLA_MASTER, NINE);
-        type Case<'a> = (u16, u16, &'a [u8], &'a [(u16, &'a [u8])], &'a str);
         let cases: &[Case<'_>] = &[
             (16, CREATE, &LINK, &[master], "a new link"),
             (RTM_SETLINK, CREATE, &LINK, &[master], "a link is made"),
