@@ -176,8 +176,8 @@ pub fn described(
     if kernel.nat.is_none() && kernel.balance.is_none() && !kernel.outside.is_empty() {
         return Err("--outside says where links lead for --nat or --balance: add one of them".to_owned());
     }
-    if kernel.nat.is_some() && !knows_one_table {
-        return Err("address translation does not go together with --mpls, --ipsec or --vrf".to_owned());
+    if kernel.nat.is_some() && (router.mpls || router.ipsec.is_some()) {
+        return Err("address translation does not go together with --mpls or --ipsec".to_owned());
     }
     if let Some(source) = kernel.nat {
         let file = if let Source::File(file) = &source { format!("{file}: ") } else { String::new() };

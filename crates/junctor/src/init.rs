@@ -91,7 +91,7 @@ enum What {
         #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec"])]
         firewall: Option<String>,
         /// Translate addresses and ports of IPv4, as the statements of this file say: see 'junctor nat'.
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec"])]
         nat: Option<String>,
         /// With --nat or --balance, an interface that leads outside; may be repeated. By default those of the default routes, or else those
         /// with 'dhcp'.

@@ -33,6 +33,7 @@ mod prefix;
 mod read;
 pub mod record;
 mod track;
+pub mod vrf;
 
 pub use alg::{ftp, sip, stream};
 pub use hosts::{Mark, is_stand_in};

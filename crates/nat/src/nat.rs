@@ -31,6 +31,7 @@ mod shared;
 mod sip;
 mod six;
 mod subscribers;
+mod vrfs;
 
 use std::collections::HashMap;
 use std::sync::Arc;

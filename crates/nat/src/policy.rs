@@ -353,6 +353,8 @@ pub struct Statements {
     pub prefix: Option<Prefix64>,
     /// IPv6 hosts of forwards and static translations: 0.0.0.1 stands for the first, 0.0.0.2 for the second one.
     pub hosts: Vec<Ipv6Addr>,
+    /// The VRFs of inside hosts that statements name, by their numbers.
+    pub vrfs: Vec<(u32, String)>,
     /// Who may send inward.
     pub filter: Filter,
     /// Protocols whose text is looked at.

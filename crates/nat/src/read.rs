@@ -3,6 +3,7 @@
 
 mod outside;
 mod together;
+mod vrfs;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -17,6 +18,7 @@ use crate::policy::{
     Translation, UDP,
 };
 use crate::prefix::Prefix64;
+use crate::vrf;
 use outside::{INTERFACE, On};
 
 /// Sessions at most, and how many by default.
@@ -62,6 +64,7 @@ pub fn read(name: &str, text: &str) -> Reading {
         exemptions: Vec::new(),
         prefix: None,
         hosts: Vec::new(),
+        vrfs: Vec::new(),
         filter: Filter::EndpointIndependent,
         algs: Algs::default(),
         timeouts: Timeouts::default(),
@@ -225,9 +228,19 @@ impl Reader {
         None
     }
 
-    /// One range of inside addresses; for IPv6 hosts the addresses that stand for them.
-    fn inside(&mut self, word: &Word) -> Option<Range> {
+    /// One range of inside addresses; for IPv6 hosts and those of a VRF the addresses that stand for them.
+    fn inside(&mut self, word: &Word, vrf: Option<u32>) -> Option<Range> {
         let (four, six) = self.both(word)?;
+        if let Some(vrf) = vrf {
+            return match (&four[..], &six[..]) {
+                ([one], []) => {
+                    let (first, count) = (vrf::host(vrf, one.first), one.count());
+                    self.hosts(word, first, 1 << 64, count.into())
+                }
+                (_, [_, ..]) => self.six_in_vrf(word.span),
+                _ => self.several(word),
+            };
+        }
         match (&four[..], &six[..]) {
             ([one], []) if is_stand_in(one.first) => {
                 let help = "no packet on a wire has such an address: write others";
@@ -235,43 +248,46 @@ impl Reader {
                 None
             }
             ([one], []) => Some(*one),
-            ([], [one]) => {
-                let known = self.policy.hosts.len();
-                let count = (one.last - one.first).saturating_add(1);
-                if count > (HOSTS_MAX - known) as u128 {
-                    let message =
-                        format!("more than {HOSTS_MAX} IPv6 hosts of forwards and static translations");
-                    self.wrong(word.span, message, "name fewer of them");
-                    return None;
-                }
-                // One host may have several forwards.
-                let again = self.policy.hosts.iter().position(|host| u128::from(*host) == one.first);
-                if let (Some(at), 1) = (again, count) {
-                    return Some(Range { first: at as u32 + 1, last: at as u32 + 1 });
-                }
-                let hosts = (0..count).map(|n| Ipv6Addr::from(one.first + n));
-                let is_unicast = |host: &Ipv6Addr| {
-                    !(host.is_multicast()
-                        || host.is_unspecified()
-                        || host.is_loopback()
-                        || host.is_unicast_link_local())
-                };
-                if let Some(other) = hosts.clone().find(|host| !is_unicast(host)) {
-                    let help = "write the host's global or unique local address";
-                    self.wrong(word.span, format!("no host is reached by {other}"), help);
-                    return None;
-                }
-                if let Some(twice) = hosts.clone().find(|host| self.policy.hosts.contains(host)) {
-                    let message = format!("{twice} is in another statement, too");
-                    self.wrong(word.span, message, "write statements for single hosts");
-                    return None;
-                }
-                self.spans.hosts.extend(hosts.clone().map(|_| word.span));
-                self.policy.hosts.extend(hosts);
-                Some(Range { first: known as u32 + 1, last: self.policy.hosts.len() as u32 })
-            }
+            ([], [one]) => self.hosts(word, one.first, 1, (one.last - one.first).saturating_add(1)),
             _ => self.several(word),
         }
+    }
+
+    /// Hosts of a statement, as sessions know them, and the addresses that stand for them.
+    fn hosts(&mut self, word: &Word, first: u128, step: u128, count: u128) -> Option<Range> {
+        let known = self.policy.hosts.len();
+        if count > (HOSTS_MAX - known) as u128 {
+            let message = format!("more than {HOSTS_MAX} IPv6 hosts of forwards and static translations");
+            self.wrong(word.span, message, "name fewer of them");
+            return None;
+        }
+        // One host may have several forwards.
+        let again = self.policy.hosts.iter().position(|host| u128::from(*host) == first);
+        if let (Some(at), 1) = (again, count) {
+            return Some(Range { first: at as u32 + 1, last: at as u32 + 1 });
+        }
+        let hosts = (0..count).map(|n| Ipv6Addr::from(first + n * step));
+        let is_unicast = |host: &Ipv6Addr| {
+            !(host.is_multicast()
+                || host.is_unspecified()
+                || host.is_loopback()
+                || host.is_unicast_link_local())
+        };
+        let is_in_vrf = step > 1;
+        if let Some(other) = hosts.clone().find(|host| !is_in_vrf && !is_unicast(host)) {
+            let help = "write the host's global or unique local address";
+            self.wrong(word.span, format!("no host is reached by {other}"), help);
+            return None;
+        }
+        if let Some(twice) = hosts.clone().find(|host| self.policy.hosts.contains(host)) {
+            let name = vrf::of_listed(twice.into()).map(|(_, address)| address.to_string());
+            let message = format!("{} is in another statement, too", name.unwrap_or(twice.to_string()));
+            self.wrong(word.span, message, "write statements for single hosts");
+            return None;
+        }
+        self.spans.hosts.extend(hosts.clone().map(|_| word.span));
+        self.policy.hosts.extend(hosts);
+        Some(Range { first: known as u32 + 1, last: self.policy.hosts.len() as u32 })
     }
 
     fn address(&mut self, word: &Word) -> Option<u32> {
@@ -319,14 +335,22 @@ impl Reader {
     }
 
     fn translation(&mut self, line: &Line) -> Option<()> {
-        const HELP: &str = "write `translate INSIDE to OUTSIDE|interface NAME [ports LOW-HIGH] [block SIZE [max N]] [deterministic] \
+        const HELP: &str = "write `translate INSIDE [vrf NAME] to OUTSIDE|interface NAME [ports LOW-HIGH] [block SIZE [max N]] [deterministic] \
                             [max-sessions N] [max-ports N]`";
         self.has_room(line, self.policy.translations.len())?;
         let mut rest = Rest::of(line);
         let inside = self.word(&mut rest, "the inside addresses", HELP)?;
         let inside_span = inside.span;
-        let (inside, inside6) = self.both(inside)?;
+        let (mut inside, mut inside6) = self.both(inside)?;
         let is_network = |range: &Range<u128>| range.first as u64 == 0 && range.last as u64 == u64::MAX;
+        if let Some(vrf) = self.vrf(&mut rest)? {
+            if !inside6.is_empty() {
+                return self.six_in_vrf(inside_span);
+            }
+            inside6 = inside.drain(..).map(|range| vrf::hosts(vrf, range)).collect();
+        } else if inside6.iter().any(|range| range.last >> 120 == 0xff) {
+            return self.wrong(inside_span, "no host has a multicast address", "write the hosts' networks");
+        }
         if !inside6.iter().all(is_network) {
             let help = "write networks of 64 bits or less: each such network is a subscriber";
             return self.wrong(inside_span, "part of an IPv6 network of 64 bits", help);
@@ -402,8 +426,8 @@ impl Reader {
             return self.wrong(line.span, "'block' and 'deterministic' exclude each other", help);
         }
         if new.allocation == Allocation::Deterministic && !new.inside6.is_empty() {
-            let help = "write a statement of its own for IPv6 addresses, for example with `block`";
-            return self.wrong(inside_span, "'deterministic' is for IPv4 addresses", help);
+            let help = "write a statement of its own for IPv6 addresses and those of a VRF, for example with `block`";
+            return self.wrong(inside_span, "'deterministic' is for IPv4 addresses of the main table", help);
         }
         if new.allocation == Allocation::Deterministic && new.interface.is_some() {
             let help = "name the outside addresses, or leave it out";
@@ -431,8 +455,7 @@ impl Reader {
     }
 
     fn forward(&mut self, line: &Line) -> Option<()> {
-        const HELP: &str =
-            "write `forward tcp|udp PORT[-PORT] [on OUTSIDE|interface NAME] to INSIDE [port PORT]`";
+        const HELP: &str = "write `forward tcp|udp PORT[-PORT] [on OUTSIDE|interface NAME] to INSIDE [vrf NAME] [port PORT]`";
         self.has_room(line, self.policy.forwards.len())?;
         let mut rest = Rest::of(line);
         let protocol = self.word(&mut rest, "the protocol", HELP)?;
@@ -460,7 +483,8 @@ impl Reader {
             return self.wrong(word.span, format!("unexpected '{}' in place of 'to'", word.text), HELP);
         }
         let inside = self.word(&mut rest, "the inside address", HELP)?;
-        let inside = match self.inside(inside)? {
+        let vrf = self.vrf(&mut rest)?;
+        let inside = match self.inside(inside, vrf)? {
             one if one.count() == 1 => one.first,
             _ => return self.wrong(inside.span, "several inside addresses", "write one address"),
         };
@@ -514,11 +538,13 @@ impl Reader {
     }
 
     fn one_by_one(&mut self, line: &Line) -> Option<()> {
-        const HELP: &str = "write `static INSIDE to OUTSIDE`, for example `static 10.0.1.9 to 192.0.2.9`";
+        const HELP: &str =
+            "write `static INSIDE [vrf NAME] to OUTSIDE`, for example `static 10.0.1.9 to 192.0.2.9`";
         self.has_room(line, self.policy.statics.len())?;
         let mut rest = Rest::of(line);
         let inside = self.word(&mut rest, "the inside address", HELP)?;
-        let inside = self.inside(inside)?;
+        let vrf = self.vrf(&mut rest)?;
+        let inside = self.inside(inside, vrf)?;
         self.keyword(&mut rest, "to", HELP)?;
         let outside = self.word(&mut rest, "the outside address", HELP)?;
         let span = outside.span;

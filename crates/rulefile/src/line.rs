@@ -84,6 +84,11 @@ impl<'a> Rest<'a> {
         Rest { words: line.words[1..].iter(), last: line.words[0].span }
     }
 
+    /// The next word, which stays the next one.
+    pub fn peek(&self) -> Option<&'a Word> {
+        self.words.as_slice().first()
+    }
+
     /// Where the word stands that was taken last, or the first one of the line.
     pub fn place(&self) -> Span {
         self.last

@@ -142,7 +142,7 @@ pub struct Event {
     pub what: What,
     /// The name of the protocol; none for a block, which is for all.
     pub protocol: Option<String>,
-    /// The inside host, or a network of IPv6 hosts.
+    /// The inside host, one in a VRF as `10.0.1.2@red`, or a network of IPv6 hosts.
     pub inside: String,
     /// Its own port.
     pub inside_port: Option<u16>,
@@ -193,9 +193,14 @@ impl What {
 }
 
 impl Event {
+    /// The VRF of the inside host, if it is in one.
+    pub fn vrf(&self) -> Option<&str> {
+        self.inside.split_once('@').map(|(_, vrf)| vrf)
+    }
+
     /// The address of the inside host; of a network the first one.
     pub fn inside_address(&self) -> Option<IpAddr> {
-        self.inside.split('/').next()?.parse().ok()
+        self.inside.split(['/', '@']).next()?.parse().ok()
     }
 }
 
@@ -251,8 +256,10 @@ pub fn event_text(event: &Event) -> String {
     let protocol = event.protocol.as_deref().unwrap_or("ports");
     let inside = match (event.inside_address(), event.inside_port) {
         (Some(address), Some(port)) => SocketAddr::new(address, port).to_string(),
+        (Some(address), None) if event.vrf().is_some() => address.to_string(),
         _ => event.inside.clone(),
     };
+    let inside = event.vrf().map_or(inside.clone(), |vrf| format!("{inside} in VRF {vrf}"));
     let outside = event.outside.map_or_else(String::new, |outside| outside.to_string());
     let ports = match event.ports {
         Some((first, last)) if first == last => first.to_string(),

@@ -49,6 +49,7 @@ pub(super) fn text(router: &Router) -> String {
     let mut links: String =
         router.interfaces.iter().map(|interface| format!(", LINK {}", interface.name)).collect();
     links += &router.vrfs.iter().map(|vrf| router.with_links(vrf)).collect::<String>();
+    links += &nat::marked(router);
     let mut translated = String::new();
     if nat::has_six(router) {
         links += ", LINK nat64";

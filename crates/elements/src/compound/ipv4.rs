@@ -88,18 +88,20 @@ pub(super) fn table(router: &Router) -> String {
         router.legend(),
         arguments.join(",\n    "),
     );
+    let mut joins = None;
     for table in router.tables() {
         if !router.members(table).any(|(_, port)| port.has4()) {
             continue;
         }
+        let then = format!("{}{}rt;\n", nat::arriving(router), balance::arriving(router));
         text += &format!(
-            "ip{} :: Strip(14) -> {}\n    -> {}{}{}rt;\n",
+            "ip{} :: Strip(14) -> {}\n    -> {}{}",
             vrf::suffix(table, "_vrf"),
             checks(router, table),
             ipsec::check(router, 4),
-            nat::arriving(router),
-            balance::arriving(router),
+            joins.unwrap_or(&*then),
         );
+        joins = nat::arriving_too(router);
     }
     text
 }

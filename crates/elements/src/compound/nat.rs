@@ -58,9 +58,7 @@ impl Translation {
     pub fn new(router: &Router, source: Source, outside: &[String]) -> Result<Translation, String> {
         let outside = outside_of(router, outside)?;
         let source = match source {
-            Source::Statements(none) if none.is_empty() => {
-                Source::Statements(vec![shared(router, &outside)?])
-            }
+            Source::Statements(none) if none.is_empty() => Source::Statements(shared(router, &outside)?),
             given => given,
         };
         let reading = match &source {
@@ -83,6 +81,16 @@ impl Translation {
             let shown = lang::render_short(&reading.diagnostics, &reading.sources);
             return Err(shown.trim_end().to_owned());
         };
+        if let Some((_, name)) = policy.vrfs.iter().find(|(_, name)| router.table_named(name).is_err()) {
+            let known: Vec<&str> = router.vrfs.iter().map(|vrf| vrf.name.as_str()).collect();
+            return Err(match known.is_empty() {
+                true => format!("a statement names VRF {name}, and the router has no VRFs"),
+                false => format!("a statement names VRF {name}: the router has {}", known.join(", ")),
+            });
+        }
+        if policy.prefix.is_some() && !router.vrfs.is_empty() {
+            return Err("IPv6 addresses are inside, which does not go together with VRFs".to_owned());
+        }
         let named = named_by(router, Some(&policy), &outside)?;
         let policy = policy.with_addresses(&written(router));
         let answered = on_links(router, &policy, &outside)?;
@@ -199,13 +207,16 @@ fn interfaces(router: &Router, translation: &Translation) -> String {
     translation.named.iter().map(one).collect()
 }
 
-/// The statement by which inside networks share the first address of the outside.
-fn shared(router: &Router, outside: &[usize]) -> Result<String, String> {
-    let inside = router.interfaces.iter().enumerate().filter(|(i, _)| !outside.contains(i));
-    let mut prefixes: Vec<Prefix4> = inside.flat_map(|(_, port)| port.four.iter().map(|(_, p)| *p)).collect();
-    prefixes.sort_unstable_by_key(|prefix| (prefix.addr(), prefix.len()));
-    prefixes.dedup_by(|later, kept| last(later) <= last(kept));
-    let networks: Vec<String> = prefixes.iter().map(Prefix4::to_string).collect();
+/// The statements by which inside networks of each table share the first address of the outside.
+fn shared(router: &Router, outside: &[usize]) -> Result<Vec<String>, String> {
+    let networks: Vec<(String, String)> = router
+        .tables()
+        .map(|table| {
+            let vrf = table.checked_sub(1).map(|vrf| format!(" vrf {}", router.vrfs[vrf].name));
+            (networks_inside(router, outside, table), vrf.unwrap_or_default())
+        })
+        .filter(|(networks, _)| !networks.is_empty())
+        .collect();
     // The first interface whose address comes by DHCP, unless one has an address that is known.
     let address = outside.iter().find_map(|i| router.interfaces[*i].four.first());
     let by_dhcp = || outside.iter().map(|i| &router.interfaces[*i]).find(|interface| interface.dhcp);
@@ -214,9 +225,20 @@ fn shared(router: &Router, outside: &[usize]) -> Result<String, String> {
         None => by_dhcp().map(|interface| format!("interface {}", interface.name)),
     };
     match to {
-        Some(to) if !networks.is_empty() => Ok(format!("translate {} to {to}", networks.join(","))),
+        Some(to) if !networks.is_empty() => {
+            Ok(networks.into_iter().map(|(all, vrf)| format!("translate {all}{vrf} to {to}")).collect())
+        }
         _ => Err("address translation needs an inside network and an outside address".into()),
     }
+}
+
+/// The inside networks of a table, with commas between them.
+fn networks_inside(router: &Router, outside: &[usize], table: usize) -> String {
+    let inside = router.members(table).filter(|(i, _)| !outside.contains(i));
+    let mut prefixes: Vec<Prefix4> = inside.flat_map(|(_, port)| port.four.iter().map(|(_, p)| *p)).collect();
+    prefixes.sort_unstable_by_key(|prefix| (prefix.addr(), prefix.len()));
+    prefixes.dedup_by(|later, kept| last(later) <= last(kept));
+    prefixes.iter().map(Prefix4::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// For each outside interface the outside addresses on its networks that are not its own.
@@ -278,14 +300,19 @@ fn port(router: &Router, i: usize) -> Option<usize> {
 }
 
 /// The way from the checks to the routing table, for the middle of a chain.
-pub(super) fn arriving(router: &Router) -> &'static str {
+pub(super) fn arriving(router: &Router) -> String {
+    let name = if router.vrfs.is_empty() { "" } else { "arrived :: " };
+    let reassembler = router.reassembler4(64);
     match (&router.nat, prefix(router)) {
-        (None, _) => "",
-        (_, None) => "IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64) -> [0]nat44;\nnat44[0] -> ",
-        _ => {
-            "IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64) -> [0]nat44;\nnat44[0] -> [1]nat64;\nnat64[1] -> "
-        }
+        (None, _) => String::new(),
+        (_, None) => format!("{name}{reassembler} -> [0]nat44;\nnat44[0] -> "),
+        _ => format!("{name}{reassembler} -> [0]nat44;\nnat44[0] -> [1]nat64;\nnat64[1] -> "),
     }
+}
+
+/// The same for a further table: it joins the way of the first one.
+pub(super) fn arriving_too(router: &Router) -> Option<&'static str> {
+    router.nat.as_ref().map(|_| "arrived;\n")
 }
 
 /// Behind what IPv6 hosts see IPv4 addresses, if any are inside.
@@ -336,6 +363,7 @@ pub(super) fn text(router: &Router) -> String {
     let own = router.interfaces.iter().flat_map(|interface| &interface.four);
     let own: String = own.map(|(address, _)| format!(", OWN {address}")).collect();
     let own = own + &balance::own_of_nat(router);
+    let vrfs: String = router.vrfs.iter().map(|vrf| format!(", VRF {}", vrf.name)).collect();
     let hairpins = match inside(router, translation).count() {
         0 => String::new(),
         n => format!(", HAIRPINS {n}"),
@@ -371,7 +399,7 @@ pub(super) fn text(router: &Router) -> String {
     };
     format!(
         "// Address translation: {who_says} what becomes of addresses. Fragments have no ports: packets are put together first.\n\
-         {missing}{legend}nat44 :: NAT44({statements}{own}, OUTSIDE{paints}{interfaces}{reserved}{hairpins});\n\n",
+         {missing}{legend}nat44 :: NAT44({statements}{own}, OUTSIDE{paints}{vrfs}{interfaces}{reserved}{hairpins});\n\n",
         interfaces = interfaces(router, translation),
     )
 }
@@ -387,12 +415,17 @@ pub(super) fn answers(router: &Router) -> String {
     let six = if prefix(router).is_some() { "Idle -> ttl;\nIdle -> toobig6;\n" } else { "" };
     let idle =
         if router.host { format!("Idle -> toobig;\nIdle -> noneighbour;\n{six}") } else { String::new() };
+    let error = |table| {
+        let address = router.speaker4(table).or(router.vrfs.is_empty().then_some(Ipv4Addr::UNSPECIFIED))?;
+        let owned = router.owned(router.members(table).map(|(i, _)| i));
+        Some(format!(
+            "ICMPError({address}, unreachable, CODE_ANNO ICMP_PARAMPROB, {ERRORS}{owned}) -> [0]rt;\n"
+        ))
+    };
+    let from = format!("nat44[{}]", translation.outside.len() + inside(router, translation).count() + 1);
     format!(
-        "\n// Without a free port or room for another session the sender gets an ICMP error.\n\
-         nat44[{}] -> ICMPError({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {ERRORS}{}) -> [0]rt;\n{no_room6}{idle}",
-        translation.outside.len() + inside(router, translation).count() + 1,
-        router.speaker4(0).unwrap_or(Ipv4Addr::UNSPECIFIED),
-        router.owned(0..router.interfaces.len()),
+        "\n// Without a free port or room for another session the sender gets an ICMP error.\n{}{no_room6}{idle}",
+        router.by_table(&from, "full4", error)
     )
 }
 
@@ -404,6 +437,12 @@ pub(super) fn leaving(router: &Router, i: usize) -> String {
 /// Where errors about packets go that leave by an interface: they may be about translated addresses.
 pub(super) fn errors(router: &Router) -> &'static str {
     if router.nat.is_some() { "[0]nat44" } else { balance::errors(router).unwrap_or("[0]rt") }
+}
+
+/// The arguments of a firewall that name outside links, if there are VRFs: what arrives by them for a host is in the host's VRF when the firewall sees it.
+pub(super) fn marked(router: &Router) -> String {
+    let all = router.nat.iter().filter(|_| !router.vrfs.is_empty()).flat_map(|one| &one.outside);
+    all.map(|i| format!(", TRANSLATED {}", router.interfaces[*i].name)).collect()
 }
 
 /// Whether packets of IPv6 hosts become those of IPv4.

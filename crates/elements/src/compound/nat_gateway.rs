@@ -15,7 +15,7 @@
 //! * `OUTSIDE DEVICE ...` the interfaces that lead outside, in place of those.
 //! * `STATEMENT TEXT` a statement of NAT44, in quotes if it has commas; may be repeated. The first one takes the place of what is done without.
 //! * `NAT FILE` a file of statements, in place of STATEMENT. It is read when the configuration is read, and again by the handler `nat44.load`.
-//! * Others as IPRouter has them, but not IPSEC, MPLS and VRF.
+//! * Others as IPRouter has them, but not IPSEC and MPLS.
 //!
 //! The translator is `nat44`. The router answers ARP for outside addresses on its links.
 //!

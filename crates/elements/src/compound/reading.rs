@@ -234,8 +234,8 @@ impl Grammar {
         if !is_wanted {
             return fault("OUTSIDE without NAT or STATEMENT".to_owned());
         }
-        if router.mpls || router.ipsec.is_some() || !router.vrfs.is_empty() {
-            return fault("address translation does not go together with MPLS, IPSEC or VRF".to_owned());
+        if router.mpls || router.ipsec.is_some() {
+            return fault("address translation does not go together with MPLS or IPSEC".to_owned());
         }
         let source = match (file, statements) {
             (Some(_), more) if !more.is_empty() => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # Firewall
 //!
-//! `Firewall(FILE, LINK NAME [PAINT], ... [, VRF NAME LINK ..., LOG_BYTES])`
+//! `Firewall(FILE, LINK NAME [PAINT], ... [, VRF NAME LINK ..., TRANSLATED LINK ..., LOG_BYTES])`
 //!
 //! Lets IPv4 and IPv6 packets pass that belong to connections which the rules of a file accept.
 //!
@@ -14,6 +14,7 @@
 //! * `LINK NAME [PAINT]` a link, in the order of the inputs, and the paint of packets that came by it, default its number
 //!   from 1. Paint 0 is for packets from the router itself. Each link must be in a zone of FILE.
 //! * `VRF NAME LINK ...` a VRF and its links, in the order of the values of the VRF annotation from 1. Other links are in the main table, number 0. May be repeated.
+//! * `TRANSLATED LINK ...` links behind an address translator. It puts answers into the VRF of the host that they are for, so the firewall sees them there and not in that of the link.
 //! * `LOG_BYTES` bytes that the journal keeps of each packet, from the IP header on. 0 to 1024, default 128.
 //!
 //! A rule file has a statement in each line; `#` begins a remark, and a line that ends with `,` or `\` goes on in the next one.
@@ -194,7 +195,7 @@ impl FromArg for Link {
             })
         })?;
         match (name, more) {
-            (Some(name), None) => Ok(Link { name: name.to_owned(), paint }),
+            (Some(name), None) => Ok(Link { name: name.to_owned(), paint, is_translated: false }),
             _ => Err(String::new()),
         }
     }
@@ -517,6 +518,14 @@ impl Element for Gate {
             }
         }
         self.vrfs = args.keyword_all("VRF");
+        for names in args.keyword_all::<String>("TRANSLATED") {
+            for name in names.split_ascii_whitespace() {
+                match self.links.iter_mut().find(|link| link.name == name) {
+                    Some(link) => link.is_translated = true,
+                    None => args.error(format!("TRANSLATED '{name}' is none of the LINKs")),
+                }
+            }
+        }
         self.log_bytes = args.keyword_in("LOG_BYTES", LOG_BYTES, 0..=LOG_BYTES_MOST);
         (self.ninputs, self.noutputs) = (args.ninputs, args.noutputs);
         let each = self.links.len() + 1;

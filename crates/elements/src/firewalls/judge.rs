@@ -34,6 +34,8 @@ pub(super) struct Link {
     pub(super) name: String,
     /// The paint of packets that came from there.
     pub(super) paint: u8,
+    /// Whether what comes from there is in the VRF of the host that it is for, because a translator puts it there.
+    pub(super) is_translated: bool,
 }
 
 /// A VRF as the configuration names it.
@@ -74,7 +76,7 @@ pub(super) fn check_vrfs(vrfs: &[Vrf], links: &[Link]) -> Vec<String> {
 struct Vrfs {
     /// By the VRF annotation.
     of_packet: Box<[u16; 256]>,
-    /// By input: those of links. Answers to the router itself come in the VRF of the packet.
+    /// By input: those of links. Answers to the router itself come in the VRF of the packet, and so do those through a translator.
     of_link: Vec<Option<u16>>,
 }
 
@@ -87,7 +89,7 @@ impl Vrfs {
         }
         let of = |link: &Link| {
             let found = vrfs.iter().position(|vrf| vrf.links.contains(&link.name));
-            Some(found.map_or(0, |vrf| numbers[vrf]))
+            (!link.is_translated).then(|| found.map_or(0, |vrf| numbers[vrf]))
         };
         Vrfs { of_packet, of_link: std::iter::once(None).chain(links.iter().map(of)).collect() }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # NAT44
 //!
-//! `NAT44([FILE] [, STATEMENT TEXT ..., OWN ADDRESS ..., INTERFACE NAME ..., keywords OUTSIDE, RESERVED, HAIRPINS])`
+//! `NAT44([FILE] [, STATEMENT TEXT ..., OWN ADDRESS ..., INTERFACE NAME ..., VRF NAME ..., keywords OUTSIDE, RESERVED, HAIRPINS])`
 //!
 //! Translates addresses and ports of IPv4 between an inside and an outside, by the statements of a file.
 //!
@@ -16,6 +16,7 @@
 //! * `INTERFACE NAME [ADDRESS ...|ELEMENT]` an interface that statements may name in place of outside addresses. Its addresses are these; or those that the kernel has at the moment on the device of an element such as
 //!   FromHost, in its namespace; or, with neither, or where the kernel tells none, as of FromDevice, those that were last written to the handler `addresses`. Those that a statement uses are the router's own. May be
 //!   repeated.
+//! * `VRF NAME` a VRF, in the order of the values of the VRF annotation from 1; may be repeated. 0 is the main table.
 //! * `OUTSIDE PAINT ...` the paints of packets that have come by outside links. They are dropped if they have an inside address, translated or static, as their source or destination, unless they are
 //!   exempt. Without it, anyone may send from or to inside addresses.
 //! * `RESERVED PORT[-PORT] ...` ports of the router's own addresses that inside hosts do not get, because programs of the router use them.
@@ -39,6 +40,8 @@
 //! * `forward tcp|udp PORT[-PORT] [on OUTSIDE] to INSIDE [port PORT]` leads an outside port inside, also for what the inside port sends first. Forwards have half of the sessions at most.
 //! * IPv6 addresses may be inside in `translate`, `forward` and `static`; a NAT64 makes IPv4 packets of theirs. Then each network of 64 bits is a subscriber. `prefix PREFIX`
 //!   says behind what IPv6 hosts see IPv4 addresses, default 64:ff9b::/96.
+//! * `vrf NAME` behind inside IPv4 addresses in `translate`, `forward` and `static` means those of a VRF: packets with its annotation. Each host is a subscriber. Hosts of several VRFs may have the
+//!   same address and share an outside one. What comes back gets the host's VRF annotation, and 0 if the host is in the main table.
 //! * `interface NAME` in place of an outside address in `translate`, and behind `on` in `forward`, stands for the addresses that the interface has now, eight at most: those of a DHCP lease, for example. Before it has one, packets of
 //!   its hosts are dropped as `no-outside-address`. When an address goes, its sessions end, and are noted. Not used are addresses that a statement has inside, or names in `static` or a pool.
 //! * `static INSIDE to OUTSIDE` translates addresses one by one, for all protocols. It takes no sessions, but for FTP and SIP, whose text changes; those count as sessions of forwards.
@@ -55,11 +58,11 @@
 //! Inside hosts reach each other by their outside addresses, too (hairpinning). ICMP errors are translated with the packet that they quote. Protocols without ports have
 //! one inside host for each peer. A UDP port or ICMP identifier at which everyone may send is nobody else's for the time `hold` afterwards. So is a block that had one; the host that had it may have it again. Fragments have no ports: put IPReassembler in front.
 //!
-//! **Metadata read:** network header position, paint with OUTSIDE. **Set:** destination annotation of packets that arrive, to the inside destination; ICMP_PARAMPROB of those for ICMPError, to the code of the error. With HAIRPINS, input 0
+//! **Metadata read:** network header position, paint with OUTSIDE, with VRF the VRF annotation. **Set:** with VRF the VRF annotation of packets for inside hosts; destination annotation of packets that arrive, to the inside destination; ICMP_PARAMPROB of those for ICMPError, to the code of the error. With HAIRPINS, input 0
 //! sets the sequence number annotation, and the last inputs read it; so does NAT64 of packets for IPv6 hosts.
 //!
 //! **Cores:** the sessions are in one table for all workers. Packets of known sessions pass side by side. New sessions, changes of their state (both sides have agreed, one has
-//! finished), watched texts and ends take turns.
+//! finished), watched texts and ends take turns. So do packets of hosts in a VRF on their way out.
 //!
 //! **Drops:** `reverse-path` for inside addresses from outside, `no-mapping`, `mapping-filtered`, `no-free-port`, `no-outside-address`, `subscriber-limit`, `mapping-table-full`, `unreassembled`, `bad-length` for headers that are wrong. A full
 //! table gives up sessions that both sides have not agreed on yet or no more.
@@ -68,7 +71,7 @@
 //! * `statements` read: for each translation its line in the file, inside hosts, sessions, and ports in use; for others zeros; then its text.
 //! * `sessions` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each session. It has protocol, inside address and port, outside address and port,
 //!   peer and port, and state. Packets and bytes from inside and to it follow, then its age and the seconds until it ends: 0 if
-//!   that is up to the peer of a SessionSync.
+//!   that is up to the peer of a SessionSync. With VRF, `-` and twice the host's VRF end the line, `-` for the main table.
 //! * `subscribers` read: a line for each inside host, at most 10,000: inside address, or network of IPv6 hosts, outside address, line of its statement, sessions, ports for TCP, UDP and ICMP, blocks as `FIRST:USED`.
 //! * `journal` read, with the number of an event as parameter, default 0: the number of the next event and how many are gone; then a line for each of those that `log` notes. It has its
 //!   number, the time, and nine words, `-` for what there is not. They are what happened, protocol, inside address and port, outside address, first and last port, peer and its port. What happened is `given` or
@@ -80,7 +83,8 @@
 //!   kernel says them. So the script of a DHCP or PPP client may say what it has got.
 //! * `nsessions`, `nmappings`, `capacity` read. `file` read: FILE.
 //! * `load` write: reads FILE again, or the file that is named. Sessions stay where the new statements allow them. If there is a mistake, the old statements stay.
-//! * `end` write: ends sessions: `all`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL INSIDE PORT PEER PORT`.
+//! * `end` write: ends sessions: `all`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL INSIDE PORT PEER PORT [VRF]`.
+//!   A host in a VRF stands as `10.0.1.2@red` in `subscribers` and `journal`, and with its VRF at the end in `owner`.
 //! * `handover` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line of hexadecimal digits for each session on which both sides have agreed. Write: takes
 //!   such lines, and `-` when all have come. A process that takes this one's place uses it.
 //!
@@ -117,10 +121,12 @@ use crate::tools::{Paints, Runs, place};
 
 mod interfaces;
 mod views;
+mod vrfs;
 pub(super) mod watched;
 
 use interfaces::Interfaces;
 use views::{end_those, reaped, some, statements, subscribers};
+use vrfs::Vrfs;
 
 /// The name of the lock, for the profiler.
 pub(super) const SESSIONS: &str = "the sessions";
@@ -135,8 +141,8 @@ pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::de
     .sharing(Sharing::Shared)
     .handlers(handlers! { Translator:
         read "statements" => |me, cx| statements(me.nat(), cx.now());
-        read "sessions" => |me, cx, from: &str| some(me.nat(), place("sessions", from)?, cx.now());
-        read "subscribers" => |me, cx| subscribers(me.nat(), cx.now());
+        read "sessions" => |me, cx, from: &str| some(me.nat(), &me.vrfs, place("sessions", from)?, cx.now());
+        read "subscribers" => |me, cx| subscribers(me.nat(), &me.vrfs, cx.now());
         read "journal" => |me, cx, from: &str| me.journal(from, cx.now(), cx.wall())?;
         read "owner" => |me, cx, which: &str| me.owner(which, cx.now())?;
         read "nsessions" => |me, cx| reaped(me.nat(), cx.now()).len();
@@ -146,9 +152,9 @@ pub const CLASS: Class = Class::new("NAT44", "2-/2-", || Box::new(Translator::de
         read "file" => |me| &me.file;
         both "addresses" => |me| me.interfaces.shown(me.nat()), |me, cx, text: &str| me.change_addresses(text, cx.now())?()?;
         write "load" => |me, path: &str| me.load(path)()?;
-        write "end" => |me, cx, which: &str| end_those(me.nat(), which, cx.now())?;
         both "handover" => |me, cx, from: &str| handover::some(&mut *me.nat().write(), place("handover", from)?, cx.now()),
             |me, cx, text: &str| handover::take(&mut *me.nat().write(), text, cx.now())?;
+        write "end" => |me, cx, which: &str| end_those(me.nat(), &me.vrfs, which, cx.now())?;
     })
     .provide::<Translator>()
     .statistics::<Translator>()
@@ -199,6 +205,12 @@ fn mark(nat: &Nat, packet: &mut Packet) {
     }
 }
 
+/// Whether a packet that arrives has got the address of an inside host.
+#[inline]
+fn is_for_inside(outcome: Option<Outcome>) -> bool {
+    matches!(outcome, Some(Outcome::Translated | Outcome::Watched(_) | Outcome::Hairpin(_)))
+}
+
 /// A value of the sequence number annotation: the source of the packet is an outside address already.
 pub(super) const TRANSLATED: u32 = u32::MAX;
 
@@ -211,6 +223,7 @@ struct Translator {
     outside: Vec<u8>,
     reserved: Vec<(u16, u16)>,
     interfaces: Interfaces,
+    vrfs: Vrfs,
     policy: Option<Arc<Policy>>,
     link: Arc<Link>,
     /// This instance's way to the sessions, from its start on.
@@ -299,7 +312,8 @@ impl Translator {
         let mut text = format!("{next} {}\n", first.saturating_sub(from));
         for (number, event) in events {
             let at = wall.saturating_sub(now.saturating_sub(event.at_ns));
-            let _ = writeln!(text, "{number} {}.{:09} {}", at / SECOND, at % SECOND, event.what);
+            let what = self.vrfs.shown(event.what);
+            let _ = writeln!(text, "{number} {}.{:09} {what}", at / SECOND, at % SECOND);
         }
         Ok(text)
     }
@@ -311,7 +325,7 @@ impl Translator {
         let protocol = rulefile::names::protocol(protocol).ok_or_else(bad)?;
         let outside = (address.parse().map_err(|_| bad())?, port.parse().map_err(|_| bad())?);
         let found = reaped(self.nat(), now).owner(protocol, outside);
-        Ok(found.map_or_else(String::new, |(address, port)| format!("{address} {port}")))
+        Ok(found.map_or_else(String::new, |(address, port)| self.vrfs.owner(address, port)))
     }
 
     /// An interface has the addresses that are said; returns what is left to do.
@@ -337,7 +351,7 @@ impl Translator {
     /// Loads the statements of a file, or of FILE again; returns what there is to say about it.
     fn load(&self, path: &str) -> impl FnOnce() -> Result<String, HandlerError> + Send + use<> {
         let (nat, own, link) = (self.nat().clone(), self.own.clone(), Arc::clone(&self.link));
-        let interfaces = self.interfaces.shared();
+        let (interfaces, vrfs) = (self.interfaces.shared(), self.vrfs.clone());
         let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
         move || {
             if path.is_empty() {
@@ -347,6 +361,7 @@ impl Translator {
             }
             let policy = policy(&path).map_err(HandlerError::Failed)?;
             interfaces.have_all_of(&policy).map_err(HandlerError::Failed)?;
+            vrfs.have_all_of(&policy).map_err(HandlerError::Failed)?;
             if policy.prefix.is_some() && !link.has_six.load(Ordering::Relaxed) {
                 return Err(HandlerError::failed(
                     "IPv6 addresses are inside, and no NAT64 is in the configuration: write that again, with `junctor init router --nat FILE`",
@@ -363,7 +378,7 @@ impl Translator {
 
     /// Decides on the packets of a batch, and translates them. Those of known sessions go first, while other workers may do the same. The others wait for their turn.
     fn decide(&mut self, now: Nanos, port: usize, batch: &mut Batch) {
-        let Translator { reader, ahead, outcomes, outside, link, .. } = self;
+        let Translator { reader, ahead, outcomes, outside, link, vrfs, .. } = self;
         let has_six = port == 0 && link.has_six.load(Ordering::Relaxed);
         let Some(reader) = reader else { return };
         outcomes.clear();
@@ -385,14 +400,23 @@ impl Translator {
                 if is_translated {
                     packet.set_anno_u32(anno::SEQUENCE, 0);
                 }
-                outcomes.push(match packet.network_mut() {
+                let is_in_vrf = !vrfs.is_empty()
+                    && vrfs.number(packet) != 0
+                    && (port > 0 || !outside.contains(&paint))
+                    && !is_translated;
+                let mut outcome = match packet.network_mut() {
                     None => Some(Outcome::Drop(Cause::Malformed)),
+                    Some(_) if is_in_vrf => None,
                     Some(ip) if port == 0 => {
                         nat.arriving_shared(now, ip, ahead, outside.contains(&paint), &mut put_off)
                     }
                     Some(_) if is_translated => Some(Outcome::Unchanged),
                     Some(ip) => nat.leaving_shared(now, ip, ahead, &mut put_off),
-                });
+                };
+                if port == 0 && is_for_inside(outcome) && !vrfs.place(&nat, packet) {
+                    outcome = Some(Outcome::Drop(Cause::NoMapping));
+                }
+                outcomes.push(outcome);
                 if has_six {
                     mark(&nat, packet);
                 }
@@ -407,14 +431,21 @@ impl Translator {
             if outcome.is_some() {
                 continue;
             }
-            let paint = packet.paint();
-            let decided = match packet.network_mut() {
+            let (paint, vrf) = (packet.paint(), vrfs.number(packet));
+            let mut decided = match packet.network_mut() {
                 None => Outcome::Drop(Cause::Malformed),
+                Some(ip) if port == 0 && vrf != 0 && !outside.contains(&paint) => {
+                    nat.arriving_vrf(now, ip, vrf, false)
+                }
                 Some(ip) if port == 0 => nat.arriving(now, ip, ahead, outside.contains(&paint)),
+                Some(ip) if vrf != 0 => nat.leaving_vrf(now, ip, vrf, false),
                 Some(ip) => nat.leaving(now, ip, ahead),
             };
             if let Outcome::Watched(number) = decided {
                 watched::edit(&mut nat, now, number, usize::from(port == 0), packet);
+            }
+            if port == 0 && is_for_inside(Some(decided)) && !vrfs.place(&nat, packet) {
+                decided = Outcome::Drop(Cause::NoMapping);
             }
             if has_six {
                 mark(&nat, packet);
@@ -493,6 +524,10 @@ impl Element for Translator {
         let reserved = args.keyword_all::<PortRanges>("RESERVED");
         self.reserved = reserved.into_iter().flat_map(|all| all.0).collect();
         self.interfaces.configure(args);
+        match Vrfs::new(args.keyword_all("VRF")) {
+            Ok(vrfs) => self.vrfs = vrfs,
+            Err(why) => args.error(why),
+        }
         (self.ninputs, self.noutputs) = (args.ninputs, args.noutputs);
         if ![self.ninputs, self.ninputs + 1].contains(&self.noutputs) {
             args.error(format!(
@@ -519,6 +554,7 @@ impl Element for Translator {
         match read {
             Ok(policy) => {
                 self.interfaces.have_all_of(&policy).unwrap_or_else(|why| args.error(why));
+                self.vrfs.have_all_of(&policy).unwrap_or_else(|why| args.error(why));
                 self.policy = Some(policy);
             }
             Err(why) => why.lines().for_each(|why| args.error(why.to_owned())),
@@ -575,6 +611,7 @@ impl SharedState for Translator {
             outside: self.outside.clone(),
             reserved: self.reserved.clone(),
             interfaces: self.interfaces.shared(),
+            vrfs: self.vrfs.clone(),
             link: Arc::clone(&self.link),
             is_further: true,
             ninputs: self.ninputs,
@@ -606,10 +643,11 @@ impl Statistics for Translator {
 impl LongHandlers for Translator {
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
         let (nat, now, param) = (self.nat().clone(), cx.now(), param.to_owned());
+        let vrfs = self.vrfs.clone();
         match name {
-            "sessions" => Some(Box::new(move || Ok(some(&nat, place("sessions", &param)?, now)))),
+            "sessions" => Some(Box::new(move || Ok(some(&nat, &vrfs, place("sessions", &param)?, now)))),
             "statements" => Some(Box::new(move || Ok(statements(&nat, now)))),
-            "subscribers" => Some(Box::new(move || Ok(subscribers(&nat, now)))),
+            "subscribers" => Some(Box::new(move || Ok(subscribers(&nat, &vrfs, now)))),
             _ => None,
         }
     }
@@ -618,7 +656,8 @@ impl LongHandlers for Translator {
         match name {
             "end" => {
                 let (nat, value, now) = (self.nat().clone(), value.to_owned(), cx.now());
-                Some(Box::new(move || end_those(&nat, &value, now).map(|()| None)))
+                let vrfs = self.vrfs.clone();
+                Some(Box::new(move || end_those(&nat, &vrfs, &value, now).map(|()| None)))
             }
             "load" => {
                 let (load, element) = (self.load(value), cx.name().to_owned());
@@ -638,14 +677,19 @@ impl Rehearsal for Translator {
         let shared = self.nat().clone();
         let mut nat = shared.write();
         let from_outside = self.outside.contains(&packet.paint());
+        let vrf = if port == 0 && from_outside { 0 } else { self.vrfs.number(&packet) };
         let before = packet.network().unwrap_or_default().to_vec();
         let is_translated = port > 0 && packet.anno_u32(anno::SEQUENCE) == TRANSLATED;
         let outcome = match packet.network_mut() {
             None => Outcome::Drop(Cause::Malformed),
             Some(_) if port >= self.inward => Translator::inward(&nat, &mut packet),
             Some(_) if is_translated => Outcome::Unchanged,
+            Some(ip) if vrf != 0 && port == 0 => nat.arriving_vrf(cx.now(), ip, vrf, true),
+            Some(ip) if vrf != 0 => nat.leaving_vrf(cx.now(), ip, vrf, true),
             Some(ip) => nat.rehearse(cx.now(), ip, port > 0, from_outside),
         };
+        let is_placed = port > 0 || !is_for_inside(Some(outcome)) || self.vrfs.place(&nat, &mut packet);
+        let outcome = if is_placed { outcome } else { Outcome::Drop(Cause::NoMapping) };
         let note = nat.explain(outcome, &before, packet.network().unwrap_or_default());
         if port == 0 && self.link.has_six.load(Ordering::Relaxed) {
             mark(&nat, &mut packet);

@@ -8,14 +8,18 @@ use crate::hosts::is_stand_in;
 use crate::packet::{End, Upper, View, rewrite};
 
 impl Nat {
-    /// A packet from inside to an outside address.
-    pub(super) fn hairpin(&mut self, now_ns: u64, ip: &mut [u8], view: &View) -> Outcome {
+    /// Whether the outside address and port of a packet may be an inside host's.
+    pub(super) fn leads_inside(&self, view: &View) -> bool {
         let [_, port] = view.ports();
-        let leads_inside = matches!(view.upper, Upper::Error(_))
+        matches!(view.upper, Upper::Error(_))
             || self.policy.static_inside(view.destination).is_some()
             || self.forwards.contains_key(&(view.protocol, view.destination, port))
-            || self.mapping_of(view.protocol, view.destination, port).is_some();
-        if !leads_inside {
+            || self.mapping_of(view.protocol, view.destination, port).is_some()
+    }
+
+    /// A packet from inside to an outside address.
+    pub(super) fn hairpin(&mut self, now_ns: u64, ip: &mut [u8], view: &View) -> Outcome {
+        if !self.leads_inside(view) {
             return self.unmapped(view.destination);
         }
         let again = |nat: &mut Nat, ip: &mut [u8], leaving: bool| -> Outcome {

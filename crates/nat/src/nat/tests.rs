@@ -11,6 +11,7 @@ mod shared;
 mod sip;
 mod six;
 mod updates;
+mod vrfs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};

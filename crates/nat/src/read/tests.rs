@@ -98,7 +98,7 @@ fn ports_of_deterministic_translations_do_not_overlap() {
 fn mistakes_have_a_place_and_a_remedy() {
     let cases = [
         ("translat 10.0.0.0/8 to 192.0.2.1", "1: unknown statement 'translat'; did you mean `translate`?"),
-        ("translate 10.0.0.0/8", "1: 'to' is missing; write `translate INSIDE to OUTSIDE"),
+        ("translate 10.0.0.0/8", "1: 'to' is missing; write `translate INSIDE [vrf NAME] to OUTSIDE"),
         ("translate 10.0.0.0/8 by 192.0.2.1", "1: unexpected 'by' in place of 'to'; write"),
         (
             "translate 10.0.0.1/8 to 192.0.2.1",
@@ -253,7 +253,7 @@ fn mistakes_about_ipv6_hosts_have_their_remedy() {
         ),
         (
             "translate 2001:db8::/64 to 192.0.2.1 deterministic",
-            "1: 'deterministic' is for IPv4 addresses; write a statement",
+            "1: 'deterministic' is for IPv4 addresses of the main table; write a statement",
         ),
         ("translate 2001:db8::/64 to 192.0.2.1\nprefix 64:ff9b::/95", "2: /95 is none of the lengths"),
         (
@@ -365,5 +365,41 @@ fn mistakes_about_interfaces_have_their_remedy() {
         ),
     ] {
         assert_eq!(wrong(text), [said], "{text}");
+    }
+}
+
+#[test]
+fn vrfs_of_inside_hosts() {
+    let policy = good(
+        "translate 10.0.1.0/24,10.0.2.5 vrf red to 192.0.2.2 block 16\ntranslate 10.0.1.0/24 to 192.0.2.1\n\
+         forward tcp 443 on 192.0.2.1 to 10.0.1.9 vrf blue port 8443\nstatic 10.0.3.0/30 vrf red to 192.0.2.8/30\n",
+    );
+    let known = |name: &str, host: &str| policy.translation6(vrf::host(vrf::number(name), address(host)));
+    assert_eq!(["10.0.1.0", "10.0.1.255", "10.0.2.5"].map(|host| known("red", host)), [Some(0); 3]);
+    assert_eq!([known("red", "10.0.2.6"), known("blue", "10.0.1.9")], [None; 2]);
+    let names: Vec<&str> = policy.vrfs.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!((policy.hosts.len(), policy.prefix, names), (5, None, vec!["red", "blue"]));
+    for (text, message) in [
+        ("translate 10.0.1.0/24 vrf to 192.0.2.1", "1: unexpected '192.0.2.1' in place of 'to'"),
+        ("translate 10.0.1.0/24 vrf", "1: the name of the VRF is missing"),
+        ("translate 10.0.1.0/24 vrf a/b to 192.0.2.1", "1: 'a/b' cannot name a VRF"),
+        ("translate 2001:db8::/64 vrf red to 192.0.2.1", "1: IPv6 addresses in a VRF"),
+        ("static 2001:db8::1 vrf red to 192.0.2.1", "1: IPv6 addresses in a VRF"),
+        ("translate ff02::/64 to 192.0.2.1", "1: no host has a multicast address"),
+        (
+            "translate 10.0.1.0/24 vrf red to 192.0.2.1 deterministic",
+            "1: 'deterministic' is for IPv4 addresses of the main table",
+        ),
+        (
+            "static 10.0.1.1 vrf red to 192.0.2.1\nstatic 10.0.1.0/31 vrf red to 192.0.2.2/31",
+            "2: 10.0.1.1 is in another statement, too",
+        ),
+        (
+            "prefix 64:ff9b::/96\ntranslate 10.0.1.0/24 vrf red to 192.0.2.1",
+            "1: a prefix, but no IPv6 address is inside",
+        ),
+    ] {
+        let found = wrong(text);
+        assert!(found.len() == 1 && found[0].starts_with(message), "{text}: {found:?}");
     }
 }

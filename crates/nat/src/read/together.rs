@@ -4,6 +4,7 @@
 use super::Reader;
 use crate::policy::{Address, Allocation, Forward, Range, Translation, range_text};
 use crate::prefix::Prefix64;
+use crate::vrf;
 
 /// Whether each of some ranges is within one of others.
 fn are_within<A: Address>(ranges: &[Range<A>], others: &[Range<A>]) -> bool {
@@ -15,8 +16,9 @@ impl Reader {
     /// IPv6 hosts see IPv4 addresses behind a prefix, and have none of these themselves.
     pub(super) fn check_prefix(&mut self) {
         let policy = &mut self.policy;
-        let has_hosts =
-            !policy.hosts.is_empty() || policy.translations.iter().any(|one| !one.inside6.is_empty());
+        let is_six = |host: u128| vrf::of(host).is_none();
+        let has_hosts = policy.hosts.iter().any(|host| is_six((*host).into()))
+            || policy.translations.iter().flat_map(|one| &one.inside6).any(|range| is_six(range.first));
         if let (Some(span), false) = (self.spans.prefix, has_hosts) {
             let help = "name IPv6 addresses in `translate`, or leave it out";
             self.faults.wrong(span, "a prefix, but no IPv6 address is inside", help);

@@ -237,7 +237,7 @@ fn connections_go_on_through_a_swap() {
 fn what_is_said_to_a_configuration_that_is_gone_fails() {
     let files = Temp::new();
     let rules = "zone inside eth1\nset some addresses\naccept src @some\n";
-    let links = [Link { name: "eth1".into(), paint: 1 }];
+    let links = [Link { name: "eth1".into(), paint: 1, is_translated: false }];
     let read = |text: &str| ruleset(&files.file("rules", text), &links).unwrap();
     let shared = |text: &str| {
         let judge = Judge::new(read(text), &links, &[], LOG_BYTES, 1);

@@ -625,3 +625,65 @@ fn mistakes_about_interfaces_are_errors() {
     }
     assert_eq!(errors(", INTERFACE ppp0 192.0.2.1 192.0.2.2"), Vec::<String>::new());
 }
+
+#[test]
+fn hosts_of_several_vrfs_share_an_address() {
+    let files = Temp::new();
+    let statements = "translate 10.0.1.0/24 vrf red to 192.0.2.1 max-sessions 1\n\
+        translate 10.0.1.0/24 vrf blue to 192.0.2.1\ntranslate 10.0.1.0/24 to 192.0.2.1\n\
+        forward tcp 80 on 192.0.2.1 to 10.0.1.20 vrf blue\nlog ports\n";
+    let file = files.file("nat", statements);
+    let run = Rig::text(&text(&file, ", VRF red, VRF blue")).ready();
+    let of = |vrf: u8, paint: u8, headers: &str| {
+        let mut packet = packet(paint, headers);
+        packet.set_anno_u8(anno::VRF, vrf);
+        packet
+    };
+    run.give("i1", vec![of(1, 2, ASKS), of(2, 3, ASKS), of(0, 4, ASKS)]);
+    let run = run.again();
+    let ports: Vec<u16> = sent(&run, "o1").iter().map(|ends| port(ends)).collect();
+    assert!(ports.len() == 3 && ports[0] != ports[1] && ports[1] != ports[2] && ports[2] != ports[0]);
+    let answers = ports.iter().map(|to| packet(1, &format!("ip 203.0.113.1 to 192.0.2.1 / udp 53 to {to}")));
+    let to_server = packet(1, "ip 203.0.113.1 to 192.0.2.1 / tcp 9 to 80 flags S");
+    run.give("i0", answers.chain([to_server]).collect());
+    let mut run = run.again();
+    let found: Vec<(u8, String)> =
+        run.out("o0").iter().map(|packet| (packet.anno_u8(anno::VRF), ends(packet.data()))).collect();
+    let host = "203.0.113.1:53 10.0.1.2:1000".to_owned();
+    let server = "203.0.113.1:9 10.0.1.20:80".to_owned();
+    assert_eq!(found, [(1, host.clone()), (2, host.clone()), (0, host), (2, server)]);
+    let tails = |all: String| -> Vec<String> {
+        let tail = |line: &str| line.split(' ').skip(14).collect::<Vec<_>>().join(" ");
+        let mut all: Vec<String> = all.lines().skip(1).map(tail).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(tails(run.read("nat.sessions")), ["- - -", "- blue blue", "- blue blue", "- red red"]);
+    let hosts = run.read("nat.subscribers");
+    assert!(hosts.contains("10.0.1.2@red 192.0.2.1 1 ") && hosts.contains("10.0.1.2@blue "), "{hosts}");
+    let journal = run.read("nat.journal");
+    assert!(journal.contains(" given udp 10.0.1.2@red 1000 192.0.2.1 "), "{journal}");
+    assert_eq!(run.read_with("nat.owner", &format!("udp 192.0.2.1 {}", ports[0])), "10.0.1.2 1000 red");
+    // Who finds no room gets an error in its own VRF.
+    run.give("i1", vec![of(1, 2, "ip 10.0.1.2 to 203.0.113.1 / udp 1001 to 53")]);
+    let mut run = run.again();
+    let refused = run.out("o2");
+    assert_eq!((refused[0].anno_u8(anno::VRF), &refused[0].data()[12..16]), (1, &[10, 0, 1, 2][..]));
+    run.write("nat.end", "udp 10.0.1.2 1000 203.0.113.1 53 red").unwrap();
+    assert_eq!(tails(run.read("nat.sessions")), ["- - -", "- blue blue", "- blue blue"]);
+    // In another order, the VRFs have other numbers.
+    run.swap(&text(&file, ", VRF green, VRF blue, VRF red")).unwrap();
+    let answer = format!("ip 203.0.113.1 to 192.0.2.1 / udp 53 to {}", ports[1]);
+    run.give("i0", vec![packet(1, &answer)]);
+    run.give("i1", vec![of(3, 2, ASKS)]);
+    let run = run.again();
+    assert_eq!((run.out("o0")[0].anno_u8(anno::VRF), run.out("o1").len()), (2, 1));
+    for (vrfs, why) in [
+        ("", "a statement names VRF red, and the router has no VRFs"),
+        (", VRF blue", "a statement names VRF red: the router has blue"),
+        (", VRF red, VRF red, VRF blue", "VRF red has the name or the number of another: rename it"),
+    ] {
+        let found = Rig::text(&text(&file, vrfs)).errors();
+        assert!(found.iter().any(|error| error.contains(why)), "{found:?}");
+    }
+}

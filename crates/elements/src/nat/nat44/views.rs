@@ -12,6 +12,7 @@ use nat::{Nat, Session};
 use sync::read_mostly::WriteGuard;
 
 use super::SharedNat;
+use super::vrfs::Vrfs;
 
 /// Sessions that are looked at while the lock is held.
 const LISTED: usize = 128;
@@ -34,12 +35,14 @@ pub(super) fn reaped(nat: &SharedNat, now: Nanos) -> WriteGuard<'_, Nat> {
 }
 
 /// A line for a session.
-fn line(session: &Session, now: Nanos) -> String {
+fn line(vrfs: &Vrfs, session: &Session, now: Nanos) -> String {
     let Session { inside, outside, peer, .. } = session;
+    let (address, vrf) = vrfs.host(inside.0);
+    let more = vrf.map_or_else(String::new, |vrf| format!(" - {vrf} {vrf}"));
     format!(
-        "{} {} {} {} {} {} {} {} {} {} {} {} {} {}\n",
+        "{} {} {} {} {} {} {} {} {} {} {} {} {} {}{more}\n",
         rulefile::names::protocol_name(session.protocol),
-        inside.0,
+        address,
         inside.1,
         outside.0,
         outside.1,
@@ -61,13 +64,13 @@ fn line(session: &Session, now: Nanos) -> String {
 }
 
 /// Some sessions: in the first line the place where to go on, or `-`; then a line each. Packets go on meanwhile.
-pub(super) fn some(nat: &SharedNat, mut from: usize, now: Nanos) -> String {
+pub(super) fn some(nat: &SharedNat, vrfs: &Vrfs, mut from: usize, now: Nanos) -> String {
     let mut lines = String::new();
     for _ in 0..SLICES {
         let mut found = Vec::with_capacity(LISTED);
         let next = nat.write().some(from, LISTED, |session| found.push(session));
         found.retain(|session| session.expires_ns > now);
-        found.iter().for_each(|session| lines += &line(session, now));
+        found.iter().for_each(|session| lines += &line(vrfs, session, now));
         match next {
             Some(next) => from = next,
             None => return format!("-\n{lines}"),
@@ -101,7 +104,7 @@ pub(super) fn statements(nat: &SharedNat, now: Nanos) -> String {
 }
 
 /// A line for each inside host, up to a number.
-pub(super) fn subscribers(nat: &SharedNat, now: Nanos) -> String {
+pub(super) fn subscribers(nat: &SharedNat, vrfs: &Vrfs, now: Nanos) -> String {
     let nat = reaped(nat, now);
     let mut all: Vec<_> = nat.subscribers().take(HOSTS).collect();
     let policy = Arc::clone(nat.policy());
@@ -112,7 +115,7 @@ pub(super) fn subscribers(nat: &SharedNat, now: Nanos) -> String {
         let by = one.translation.and_then(|by| policy.translations.get(usize::from(by)));
         let line = by.map_or_else(|| "-".to_owned(), |by| by.line.to_string());
         let [tcp, udp, icmp] = one.ports;
-        let inside = nat::subscriber_text(one.inside);
+        let inside = vrfs.subscriber(one.inside);
         let _ = write!(text, "{inside} {} {line} {} {tcp} {udp} {icmp}", one.outside, one.sessions);
         one.blocks.iter().for_each(|(first, used)| {
             let _ = write!(text, " {first}:{used}");
@@ -137,16 +140,22 @@ fn end(nat: &SharedNat, now: Nanos, chosen: impl Fn(&Session) -> bool) {
 }
 
 /// Ends sessions that the handler's value names.
-pub(super) fn end_those(nat: &SharedNat, which: &str, now: Nanos) -> Result<(), HandlerError> {
+pub(super) fn end_those(nat: &SharedNat, vrfs: &Vrfs, which: &str, now: Nanos) -> Result<(), HandlerError> {
     let bad = || {
-        let expected = "'all', ADDRESS [PORT], or PROTOCOL INSIDE PORT PEER PORT";
+        let expected = "'all', ADDRESS [PORT], or PROTOCOL INSIDE PORT PEER PORT [VRF]";
         HandlerError::bad_value("end", which, expected)
     };
     let words: Vec<&str> = which.split_ascii_whitespace().collect();
     let address = |text: &str| text.parse::<IpAddr>().map_err(|_| bad());
     let four = |text: &str| text.parse::<Ipv4Addr>().map_err(|_| bad());
     let port = |text: &str| text.parse::<u16>().map_err(|_| bad());
-    let ends = |s: &Session| [s.inside, (s.outside.0.into(), s.outside.1), (s.peer.0.into(), s.peer.1)];
+    let ends = |s: &Session| {
+        [
+            (vrfs.host(s.inside.0).0, s.inside.1),
+            (s.outside.0.into(), s.outside.1),
+            (s.peer.0.into(), s.peer.1),
+        ]
+    };
     match words[..] {
         ["all"] => end(nat, now, |_| true),
         [one] => {
@@ -157,11 +166,15 @@ pub(super) fn end_those(nat: &SharedNat, which: &str, now: Nanos) -> Result<(), 
             let one = (address(one)?, port(number)?);
             end(nat, now, |s| ends(s).contains(&one));
         }
-        [protocol, inside, at, peer, to] => {
+        [protocol, inside, at, peer, to, ref vrf @ ..] if vrf.len() < 2 => {
             let protocol = rulefile::names::protocol(protocol).ok_or_else(bad)?;
             let mut nat = nat.write();
             nat.reap(now, LISTED);
-            nat.end(protocol, (address(inside)?, port(at)?), (four(peer)?, port(to)?));
+            let inside = match vrf.first().filter(|name| **name != "-") {
+                None => address(inside)?,
+                Some(name) => nat::vrf::listed(vrfs.named(name).ok_or_else(bad)?, four(inside)?),
+            };
+            nat.end(protocol, (inside, port(at)?), (four(peer)?, port(to)?));
         }
         _ => return Err(bad()),
     }

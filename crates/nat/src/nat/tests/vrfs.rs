@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hosts of several VRFs that have the same addresses, and share the outside.
+
+use super::*;
+use crate::vrf;
+
+const BOTH: &str =
+    "translate 10.0.1.0/24 vrf red to 192.0.2.1\ntranslate 10.0.1.0/24 vrf blue to 192.0.2.1\n";
+const VRFS: [&str; 2] = ["red", "blue"];
+
+/// Sends a packet of a VRF out, or to an outside address: what it has become.
+fn go_in(nat: &mut Nat, now: u64, name: &str, line: &str, leaving: bool) -> Result<Vec<u8>, Outcome> {
+    let (before, number) = (packet(line), vrf::number(name));
+    let (mut ip, mut copy) = (before.clone(), before.clone());
+    let (rng, sessions) = (nat.rng.clone(), nat.len());
+    let tried = match leaving {
+        true => nat.leaving_vrf(now, &mut copy, number, true),
+        false => nat.arriving_vrf(now, &mut copy, number, true),
+    };
+    assert!(nat.len() <= sessions);
+    nat.rng = rng;
+    let outcome = match leaving {
+        true => nat.leaving_vrf(now, &mut ip, number, false),
+        false => nat.arriving_vrf(now, &mut ip, number, false),
+    };
+    let same = if matches!(outcome, Outcome::Watched(_)) { Outcome::Translated } else { outcome };
+    assert_eq!(tried, same);
+    consistent(nat);
+    match outcome {
+        Outcome::Translated | Outcome::Watched(_) if leaving => check(&ip),
+        Outcome::Translated => {}
+        // An error about it goes to its source.
+        other => {
+            assert_eq!(before[..20], ip[..20], "{other:?}");
+            return Err(other);
+        }
+    }
+    Ok(ip)
+}
+
+fn out_of(nat: &mut Nat, name: &str, line: &str) -> Result<String, Outcome> {
+    go_in(nat, 0, name, line, true).map(|ip| ends(&ip))
+}
+
+/// The VRF of the host that a packet is for, and its ends.
+fn placed(nat: &Nat, ip: &mut [u8]) -> String {
+    let number = nat.into_vrf(ip);
+    check(ip);
+    let name = VRFS.iter().find(|name| number == Some(vrf::number(name)));
+    format!("{}: {}", name.unwrap_or(&"main"), ends(ip))
+}
+
+/// Sends a packet in from outside.
+fn into(nat: &mut Nat, line: &str) -> Result<String, Outcome> {
+    let mut ip = packet(line);
+    match go(nat, 0, &mut ip, false) {
+        Outcome::Translated | Outcome::Watched(_) => Ok(placed(nat, &mut ip)),
+        other => Err(other),
+    }
+}
+
+#[test]
+fn hosts_with_the_same_address_have_ports_of_their_own() {
+    let mut nat = nat(&format!("{BOTH}{HOME}\nlog ports"));
+    for (protocol, to) in [("udp", 53), ("tcp", 80)] {
+        let line = format!("ip 10.0.1.5 > 203.0.113.1 / {protocol} 4000 > {to}");
+        let flags = if protocol == "tcp" { " flags S" } else { "" };
+        let ports = VRFS.map(|name| port(&out_of(&mut nat, name, &format!("{line}{flags}")).unwrap()));
+        let main = port(&out(&mut nat, 0, &format!("{line}{flags}")).unwrap());
+        assert_eq!(BTreeSet::from([ports[0], ports[1], main]).len(), 3);
+        // Answers, and the same port towards others.
+        for (name, at) in VRFS.iter().zip(ports).chain([(&"main", main)]) {
+            let answer = format!("ip 203.0.113.1 > 192.0.2.1 / {protocol} {to} > {at}");
+            let want = format!("{name}: 203.0.113.1:{to} > 10.0.1.5:4000");
+            assert_eq!(into(&mut nat, &answer), Ok(want));
+        }
+        let other = format!("ip 10.0.1.5 > 203.0.113.2 / {protocol} 4000 > 9{flags}");
+        assert_eq!(port(&out_of(&mut nat, "red", &other).unwrap()), ports[0]);
+    }
+    let ping = out_of(&mut nat, "blue", "ip 10.0.1.5 > 203.0.113.1 / icmp echo id 7 seq 1").unwrap();
+    let id: u16 = ping.rsplit(' ').next().unwrap().parse().unwrap();
+    assert_eq!(
+        into(&mut nat, &format!("ip 203.0.113.1 > 192.0.2.1 / icmp reply id {id} seq 1")),
+        Ok("blue: 203.0.113.1 > 10.0.1.5 7".to_owned())
+    );
+    // Each is a subscriber.
+    let names: BTreeSet<IpAddr> = nat.subscribers().map(|one| one.inside).collect();
+    let red = vrf::listed(vrf::number("red"), Ipv4Addr::new(10, 0, 1, 5));
+    assert!(names.len() == 3 && names.contains(&red), "{names:?}");
+    let sessions = nat.len();
+    let session = nat.sessions().find(|one| one.inside.0 == red).unwrap();
+    assert!(nat.end(session.protocol, session.inside, session.peer));
+    assert_eq!(nat.len(), sessions - 1);
+    nat.reap(u64::MAX, 100);
+    assert_eq!((nat.len(), nat.mappings(), nat.subscribers.hosts.len()), (0, 0, 0));
+}
+
+#[test]
+fn errors_go_to_the_host_of_the_vrf_and_come_from_there() {
+    let mut nat = nat(BOTH);
+    for name in VRFS {
+        let left = go_in(&mut nat, 0, name, "ip 10.0.1.5 > 203.0.113.1 / udp 4000 > 53", true).unwrap();
+        let at = port(&ends(&left));
+        // From a router outside, about what has left.
+        let mut about = error(11, "198.51.100.1", "192.0.2.1", &left);
+        assert_eq!(go(&mut nat, 0, &mut about, false), Outcome::Translated);
+        let want = "198.51.100.1 > 10.0.1.5 about 10.0.1.5:4000 > 203.0.113.1:53";
+        assert_eq!(placed(&nat, &mut about), format!("{name}: {want}"));
+        // From the host, and from a router on the way to it, about an answer.
+        let mut answer = packet(&format!("ip 203.0.113.1 > 192.0.2.1 / udp 53 > {at} / payload 9"));
+        assert_eq!(go(&mut nat, 0, &mut answer, false), Outcome::Translated);
+        assert_eq!(placed(&nat, &mut answer), format!("{name}: 203.0.113.1:53 > 10.0.1.5:4000"));
+        for (from, seen) in [("10.0.1.5", "192.0.2.1"), ("172.16.0.1", "172.16.0.1")] {
+            let mut refused = error(3, from, "203.0.113.1", &answer);
+            assert_eq!(nat.leaving_vrf(0, &mut refused, vrf::number(name), false), Outcome::Translated);
+            check(&refused);
+            assert_eq!(ends(&refused), format!("{seen} > 203.0.113.1 about 203.0.113.1:53 > 192.0.2.1:{at}"));
+        }
+    }
+}
+
+#[test]
+fn statements_lead_into_a_vrf() {
+    let mut nat = nat(
+        "translate 10.0.1.0/24 vrf red to 192.0.2.1\nforward tcp 443 on 192.0.2.1 to 10.0.1.9 vrf red port 8443\n\
+         forward tcp 444 on 192.0.2.1 to 10.0.1.9 vrf blue\nstatic 10.0.1.7 vrf blue to 192.0.2.7\n",
+    );
+    for (line, want) in [
+        ("192.0.2.1 / tcp 9 > 443 flags S", "red: 203.0.113.1:9 > 10.0.1.9:8443"),
+        ("192.0.2.1 / tcp 9 > 444 flags S", "blue: 203.0.113.1:9 > 10.0.1.9:444"),
+        ("192.0.2.7 / udp 9 > 53", "blue: 203.0.113.1:9 > 10.0.1.7:53"),
+    ] {
+        assert_eq!(into(&mut nat, &format!("ip 203.0.113.1 > {line}")), Ok(want.to_owned()));
+    }
+    let answer = "ip 10.0.1.9 > 203.0.113.1 / tcp 444 > 9 flags SA";
+    assert_eq!(out_of(&mut nat, "blue", answer), Ok("192.0.2.1:444 > 203.0.113.1:9".to_owned()));
+    let own = "ip 10.0.1.7 > 203.0.113.1 / udp 5 > 6";
+    assert_eq!(out_of(&mut nat, "blue", own), Ok("192.0.2.7:5 > 203.0.113.1:6".to_owned()));
+    // From host to host by an outside address: of another VRF, and of the same one.
+    for (name, line, want) in [
+        ("red", "ip 10.0.1.5 > 192.0.2.1 / tcp 7 > 444 flags S", "blue: 192.0.2.1:"),
+        ("red", "ip 10.0.1.5 > 192.0.2.1 / tcp 7 > 443 flags S", "red: 192.0.2.1:"),
+        // It has no translation of its own.
+        ("blue", "ip 10.0.9.5 > 192.0.2.1 / tcp 7 > 443 flags S", "red: 10.0.9.5:7 > 10.0.1.9:8443"),
+    ] {
+        let mut ip = go_in(&mut nat, 0, name, line, false).unwrap();
+        let found = placed(&nat, &mut ip);
+        assert!(found.starts_with(want), "{found}");
+    }
+    let blue = |nat: &mut Nat, line: &str| go_in(nat, 0, "blue", line, true).unwrap_err();
+    // What no statement is for stays as it is; nobody sends from outside addresses.
+    assert_eq!(blue(&mut nat, "ip 10.0.1.5 > 203.0.113.1 / udp 5 > 6"), Outcome::Unchanged);
+    assert_eq!(blue(&mut nat, "ip 192.0.2.7 > 203.0.113.1 / udp 5 > 6"), Outcome::Drop(Cause::Spoofed));
+    let to_others = go_in(&mut nat, 0, "red", "ip 10.0.1.5 > 10.0.2.5 / udp 5 > 6", false);
+    assert_eq!(to_others, Err(Outcome::Unchanged));
+    assert_eq!(nat.prefix(), None);
+}
+
+#[test]
+fn limits_and_other_statements() {
+    let text = "translate 10.0.1.0/24 vrf red to 192.0.2.2 max-sessions 1\ntranslate 10.0.1.0/24 vrf blue to 192.0.2.4 block 8 max 1\n";
+    let mut nat = nat(text);
+    let line = |n: u16| format!("ip 10.0.1.5 > 203.0.113.1 / udp {n} > 53");
+    let left = out_of(&mut nat, "red", &line(1)).unwrap();
+    assert_eq!(out_of(&mut nat, "red", &line(2)), Err(Outcome::Drop(Cause::SubscriberLimit)));
+    for n in 1..=8 {
+        out_of(&mut nat, "blue", &line(n)).unwrap();
+    }
+    assert_eq!(out_of(&mut nat, "blue", &line(9)), Err(Outcome::Drop(Cause::SubscriberLimit)));
+    // Statements of other VRFs come first, and sessions stay with their hosts.
+    let more = format!("translate 10.9.0.0/16 vrf green to 192.0.2.3\n{text}");
+    assert_eq!(nat.replace(policy(&more), &[address("192.0.2.1")], 3), 0);
+    let answer = format!("ip 203.0.113.1 > 192.0.2.2 / udp 53 > {}", port(&left));
+    assert_eq!(into(&mut nat, &answer), Ok("red: 203.0.113.1:53 > 10.0.1.5:1".to_owned()));
+    assert_eq!(out_of(&mut nat, "red", &line(1)), Ok(left));
+    // Red is gone.
+    let blue = "translate 10.0.1.0/24 vrf blue to 192.0.2.4 block 8 max 1\n";
+    assert_eq!(nat.replace(policy(blue), &[address("192.0.2.1")], 4), 1);
+    assert_eq!(into(&mut nat, &answer), Err(Outcome::Unchanged), "its outside address is no one's");
+    assert_eq!(out_of(&mut nat, "red", &line(1)), Err(Outcome::Unchanged));
+}
