@@ -127,10 +127,7 @@ fn change(call: &Call, option: Option<String>) -> Result<Answer, Problem> {
     let plan = super::jobs::plan(call, "apply", None, None, "application/json");
     let options = ["apply".to_owned(), "--json".to_owned()].into_iter().chain(option).collect();
     let answer = super::jobs::start(call, plan, |_| options, &["-".into()], text(call)?)?;
-    let Answer::Made(job, place) = answer else { return Ok(answer) };
-    let id = job["id"].as_u64().unwrap_or_default();
-    call.shared.jobs.wait(id, SOON);
-    Ok(Answer::Made(call.shared.jobs.get(&id.to_string()).unwrap_or(job), place))
+    Ok(super::jobs::soon(call, answer, SOON))
 }
 
 fn plan(call: &Call) -> Result<Answer, Problem> {

@@ -52,8 +52,5 @@ fn begin(call: &Call) -> Result<Answer, Problem> {
     let options: Vec<String> = ["profile"].iter().chain(options).map(|word| (*word).to_owned()).collect();
     let plan = Plan { router: None, ..super::jobs::plan(call, "view", None, None, media_type) };
     let answer = super::jobs::start(call, plan, |_| options, &[path.display().to_string()], "")?;
-    let Answer::Made(job, place) = answer else { return Ok(answer) };
-    let id = job["id"].as_u64().unwrap_or_default();
-    call.shared.jobs.wait(id, SOON);
-    Ok(Answer::Made(call.shared.jobs.get(&id.to_string()).unwrap_or(job), place))
+    Ok(super::jobs::soon(call, answer, SOON))
 }
