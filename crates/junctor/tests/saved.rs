@@ -373,7 +373,7 @@ fn a_commit_to_be_confirmed_stays_one_without_its_service() {
     assert_eq!(commit["confirm_within_ms"], 600_000);
     commit["state"] = serde_json::json!({ "is": "pending" });
     std::fs::write(&path, commit.to_string()).unwrap();
-    // Whoever asks for it without the time to confirm gets it with that.
+    // A client that asks for it without the time to confirm gets it with that.
     let said = ask(&service, r#"{"ask":"apply","commit":2,"confirm_within_ms":null,"force":false}"#);
     assert!(said["text"].as_str().unwrap().contains("comes back in 600 s"), "{said}");
     assert_eq!(service.now(), (2, 1));
@@ -463,7 +463,10 @@ fn a_service_that_waits_for_a_plane_ends_at_once() {
     service.write("deployment.toml", &never);
     service.write("daemon.conf", "1002\n");
     let mut client = service.command(&["config", "apply", "--name", &service.name]).spawn().unwrap();
-    wait_for("the restart", PATIENCE, || service.pid("daemon") != daemon).unwrap();
+    // The file goes and comes meanwhile.
+    let file = service.planes().join("daemon.pid");
+    let other = || std::fs::read_to_string(&file).ok()?.split(' ').next()?.parse::<u32>().ok();
+    wait_for("the restart", PATIENCE, || other().is_some_and(|pid| pid != daemon)).unwrap();
     assert_eq!(ask(&service, r#"{"ask":"status"}"#)["busy"], true);
     let mut process = service.process.take().unwrap();
     signal("-TERM", process.id());

@@ -15,7 +15,8 @@
 //! 1. A file is written under another name, synced, renamed, and its directory synced. A reader finds the old one or the new one.
 //! 2. A commit is a directory that is renamed when it is whole. Its number is used once.
 //! 3. `confirmed` names only commits that are whole.
-//!    A commit that it names is confirmed, whatever its description says: that is written later, and a cut may come between.
+//!    The commit that it names is confirmed, even if its description does not say so: that is written later, and a cut may come
+//!    between.
 //! 4. All but `commit.json` of a commit stays as it was written. Its digests are compared when it is read.
 
 use std::io;

@@ -120,17 +120,17 @@ impl Supervised {
         Some(ended)
     }
 
-    /// Does something that waits for others, as long as the service is not to end. What was begun goes on without it.
+    /// Does something that waits for others, as long as the service is not to end. What was started goes on without it.
     fn unless_stopped<T: Send + 'static>(
         &self,
         wait: impl FnOnce() -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
         let (sender, done) = channel();
-        let begun = std::thread::Builder::new().spawn(move || {
+        let started = std::thread::Builder::new().spawn(move || {
             // Nobody may wait for it any more.
             let _ = sender.send(wait());
         });
-        begun.map_err(|why| format!("a thread: {why}"))?;
+        started.map_err(|why| format!("a thread: {why}"))?;
         while !self.stop.load(Ordering::Relaxed) {
             match done.recv_timeout(LOOK_EVERY) {
                 Ok(done) => return done,
@@ -306,7 +306,7 @@ impl Supervised {
         })?;
         while let Some(running) = &mut self.child {
             match running.child.try_wait() {
-                // Whoever ends the service waits for it.
+                // The end of the service waits for it.
                 Ok(None) if self.stop.load(Ordering::Relaxed) => return Err(STOPPED.into()),
                 Ok(None) => std::thread::sleep(LOOK_EVERY),
                 _ => self.child = None,

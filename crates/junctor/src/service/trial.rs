@@ -35,7 +35,7 @@ impl Service {
         }
     }
 
-    /// No commit waits any more. What is left of it is told apart by its numbers.
+    /// No commit waits any more. A file that is left over is recognised by its numbers.
     pub(super) fn forget_trial(&self) {
         if let Err(why) = self.store.set_trial(None) {
             self.say(&format!("that no commit waits is not saved: {why}"));

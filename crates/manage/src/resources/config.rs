@@ -15,7 +15,7 @@ use crate::route::{Method, Parameter, Role, Route};
 use crate::schema::{anything, list, object, with};
 use crate::words::{absent, shown};
 
-/// The variable that tells `junctor config` for whom it acts.
+/// The variable that names the client for which `junctor config` acts.
 pub const ACTS_FOR: &str = "JUNCTOR_ACTS_FOR";
 /// How long a question may take.
 const PATIENCE: Duration = Duration::from_secs(30);
