@@ -23,10 +23,10 @@ use observe::watched::interrupts;
 /// A configuration is run and recorded from beginning to end; with --pid or --socket, or without a configuration, a router that runs is recorded for
 /// a time. It writes the file itself, so the file is one of its machine and of its user.
 ///
-/// --until waits for a condition. drop=REASON: a packet is dropped for this reason ('junctor drops --list' has them all). drop: for any reason but
-/// 'discarded'. 'stall>BOUND': a worker takes longer than this for one round; the report names what took longest. Others' time on the processor of an
-/// idle worker does not count. 'latency>BOUND': a packet is in the router for longer than this; it is a sample of 4 packets at a time. Quote both,
-/// since > means something to shells.
+/// With --until, the recording ends when a condition comes true. For drop=REASON, a packet is dropped for this reason ('junctor drops --list' has
+/// them all). For drop alone, it is dropped for any reason but 'discarded'. For 'stall>BOUND', a worker takes longer than this for one round. The
+/// report names what took longest. Time of other programs on the processor of an idle worker does not count. For 'latency>BOUND', a packet is in the
+/// router for longer than this. That is a sample of 4 packets at a time. Quote both, since > means something to shells.
 ///
 /// The packets concerned, 1000 at most, are written next to the recording (FILE with the suffix .pcapng): of a stall the first 4 in hand. Those of
 /// stalls and late ones are cut at 128 bytes. The exit status is 1 if the condition did not come true.

@@ -42,8 +42,10 @@ fn answered(said: &str) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// Shorter trials on a slow link.
-const SHORTER: (&str, &str) = ("--size 64", "--link 200k --trial 0.05 --stragglers 0.2 --size 64");
+/// Few frames.
+const SLOWER: (&str, &str) = ("--size 64", "--link 200k --stragglers 0.2 --size 64");
+/// A search with few trials.
+const SHORTER: (&str, &str) = ("test mlr ", "test mlr --goal 'ndr width=10 initial=0.05 final=0.05 sum=0.1' ");
 
 #[test]
 fn a_router_as_written() {
@@ -62,7 +64,7 @@ fn a_bridge_as_written() {
         return;
     }
     let left_out = [("junctor lab bridge", "it takes long, and lab.rs runs it")];
-    let plan = Plan { instead: &[SHORTER], left_out: &left_out, ..Plan::default() };
+    let plan = Plan { instead: &[SLOWER, SHORTER], left_out: &left_out, ..Plan::default() };
     let said = follow(page!("bridge.md"), plan);
     shows(&said, &[("3 packets transmitted, 3 received", 1)]);
 }
@@ -123,7 +125,9 @@ fn measuring_as_written() {
         ("--size 64 --rate 1M --time 2", "--size=64 --rate 10k --time 0.05 --stragglers 0.2"),
         ("--rate 100k", "--rate 10k --time 0.05 --stragglers 0.2"),
         ("--repeat 5", "--repeat 2"),
+        SLOWER,
         SHORTER,
+        ("test rfc2544 ", "test rfc2544 --trial 0.05 "),
         ("bench engine conf/ip-router.click ", "bench engine --runs 1 --run-ms 2 conf/ip-router.click "),
     ];
     let said = follow(page!("measuring.md"), Plan { instead: &instead, ..Plan::default() });

@@ -341,7 +341,7 @@ fn agents_that_cannot_be_driven_are_told() {
     refused(
         &at("g1", "s1"),
         "key",
-        &["--flow", "10.99.8.2:7001/g1 via=198.18.0.9"],
+        &["--warm-up", "3", "--flow", "10.99.8.2:7001/g1 via=198.18.0.9"],
         "nobody answers for 198.18.0.9",
     );
     refused(&at("g1", "s1"), "key", &["--size", "1519"], "its longest is 1518");

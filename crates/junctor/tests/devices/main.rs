@@ -316,7 +316,10 @@ fn interfaces_that_cannot_be_tested_are_refused() {
     refused(&["ports:t1,t2", "--size", "1519"], "its longest is 1518");
     refused(&["ports:t1,t2", "--flow", "t3 flows=1"], "the ports are t1, t2");
     // Nobody has this address.
-    refused(&["ports:t1,t2", "--flow", "t2 via=198.19.0.9"], "t2: nobody answers for 198.19.0.9");
+    refused(
+        &["ports:t1,t2", "--warm-up", "3", "--flow", "t2 via=198.19.0.9"],
+        "t2: nobody answers for 198.19.0.9",
+    );
     // Somebody answers, but forwards nothing.
     site.router.sysctl("net/ipv4/ip_forward", "0").unwrap();
     refused(&["ports:t1,t2", "--warm-up", "0.1"], "the device returned none of");

@@ -45,6 +45,9 @@ fn device(path: &str) -> tempfile::NamedTempFile {
 /// whenever they are taken out of it.
 const SLOW: [&str; 5] = ["--one-way", "--rate", "2000", "--time", "0.4"];
 
+/// Seconds to wait where frames are lost, all of which pass: as RFC 2544 has it. A frame that comes is there in a fraction of that.
+const LOST: &str = "2";
+
 /// What becomes of the frames on this path, waiting so many seconds for the last.
 fn through(path: &str, seconds: &str) -> impl Fn(&str) -> f64 + use<> {
     let file = device(path);
@@ -105,7 +108,7 @@ fn one_flow(way: &str, seconds: &str) -> impl Fn(&str) -> f64 + use<> {
 
 #[test]
 fn what_elements_do_is_told() {
-    let value = one_flow("Discard", "5");
+    let value = one_flow("Discard", LOST);
     assert_eq!(value("loss_share"), 50.0 / 800.0);
     assert_eq!(["reordered", "duplicates", "damaged", "misrouted"].map(&value), [0.0; 4]);
 
@@ -133,7 +136,7 @@ fn what_elements_do_is_told() {
 fn what_became_of_single_flows_is_told() {
     let file = device("c :: Classifier(34/0403, -); c[1] -> out; c -> Discard");
     let name = format!("self:{}", file.path().display());
-    let args = [&["trial", &name, "--stragglers", "5"][..], &SLOW].concat();
+    let args = [&["trial", &name, "--stragglers", LOST][..], &SLOW].concat();
     let run = || told(&args);
     let found = (0..100).map(|_| run()).find(|(_, value)| value("unsent_share") == Some(0.0));
     let (object, value) = found.expect("a trial whose frames were all sent");
@@ -195,7 +198,7 @@ fn frames_at_a_wrong_port_have_not_vanished() {
                 r[1] -> Queue(10000) -> ToDevice(c); Idle -> ToDevice(a); FromDevice(b) -> Discard; FromDevice(c) -> Discard;\n";
     file.write_all(text.as_bytes()).expect("written");
     let name = format!("self:{}", file.path().display());
-    let (object, value) = told(&[&["trial", &name, "--stragglers", "5"][..], &SLOW].concat());
+    let (object, value) = told(&[&["trial", &name, "--stragglers", LOST][..], &SLOW].concat());
     assert!(
         value("misrouted").is_some_and(|frames| frames > 0.0) && value("loss_share") > Some(0.3),
         "{object}"
@@ -221,7 +224,7 @@ fn a_device_that_does_not_recover_is_told_as_such() {
 
 #[test]
 fn one_in_a_hundred_is_one_in_a_hundred() {
-    assert_eq!(one_in_a_hundred("Discard", "5")("loss_share"), 0.01);
+    assert_eq!(one_in_a_hundred("Discard", LOST)("loss_share"), 0.01);
     let value = one_in_a_hundred("t :: Tee -> out; t[1] -> out", "20");
     // The last may come when nothing more is waited for.
     assert!(
@@ -513,7 +516,7 @@ fn told(args: &[&str]) -> (Value, impl Fn(&str) -> Option<f64> + use<>) {
 
 /// Arguments for frames of 64 bytes one way, in short trials at a rate that any machine offers.
 fn slow<'a>(command: &'a str, device: &'a str) -> Vec<&'a str> {
-    vec![command, device, "--size", "64", "--one-way", "--stragglers", "5", "--at", "2000", "--link", "10M"]
+    vec![command, device, "--size", "64", "--one-way", "--stragglers", LOST, "--at", "2000", "--link", "10M"]
 }
 
 #[test]
@@ -630,7 +633,7 @@ fn bursts_and_recovery_are_told() {
 fn a_soak_tells_in_which_intervals_frames_were_lost() {
     let file = device("c :: Classifier(34/0403, -); c[1] -> out; c -> Discard");
     let name = format!("self:{}", file.path().display());
-    let args = ["soak", &name, "--size", "64", "--one-way", "--stragglers", "5", "--rate", "2000"];
+    let args = ["soak", &name, "--size", "64", "--one-way", "--stragglers", LOST, "--rate", "2000"];
     let run = || told(&[&args[..], &["--time", "0.4", "--bin", "0.1"]].concat());
     let found = (0..100).map(|_| run()).find(|(_, value)| value("soak.unsent_share.64") == Some(0.0));
     let (object, value) = found.expect("a soak whose frames were all sent");
