@@ -45,7 +45,8 @@ fn answered(said: &str) -> Vec<Vec<usize>> {
 /// Few frames.
 const SLOWER: (&str, &str) = ("--size 64", "--link 200k --stragglers 0.2 --size 64");
 /// A search with few trials.
-const SHORTER: (&str, &str) = ("test mlr ", "test mlr --goal 'ndr width=10 initial=0.05 final=0.05 sum=0.1' ");
+const SHORTER: (&str, &str) =
+    ("test mlr ", "test mlr --goal 'ndr width=10 initial=0.05 final=0.05 sum=0.1' ");
 
 #[test]
 fn a_router_as_written() {
