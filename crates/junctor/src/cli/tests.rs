@@ -200,7 +200,7 @@ fn commands_are_found_in_lines() {
     assert_eq!(found("A=b ip netns exec x junctor top"), ["junctor top"]);
     assert_eq!(found("nft list | junctor nat show"), ["junctor nat show"]);
     assert_eq!(found("useradd junctor -m; cat /run/junctor x"), [""; 0]);
-    assert_eq!(mistake("junctor top --nowhere", false).is_some(), true);
+    assert!(mistake("junctor top --nowhere", false).is_some());
     assert_eq!(mistake("junctor check", false), None);
     assert!(mistake("junctor nat check", true).is_some());
 }
