@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum as _;
 use confine::Plan;
 use confine::files::Files;
 use confine::privileges::{Capability, Limits, User};
@@ -18,13 +19,13 @@ pub(crate) const MOST_THREADS: u64 = 4096;
 pub(crate) struct Options {
     /// Give up privileges, files and system calls before the first client: capabilities, Landlock, seccomp. 'junctor doctor --security --pid PID' shows
     /// what is in force.
-    #[arg(long, value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "off", env = "JUNCTOR_CONFINE")]
-    confine: Confine,
+    #[arg(long, value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    confine: Option<Confine>,
     /// With --confine: files in this directory may be read, too; may be repeated.
-    #[arg(long, value_name = "DIR", env = "JUNCTOR_READABLE", value_delimiter = ':')]
+    #[arg(long, value_name = "DIR")]
     readable: Vec<PathBuf>,
     /// With --confine: files in this directory may be written and made, too; may be repeated.
-    #[arg(long, value_name = "DIR", env = "JUNCTOR_WRITABLE", value_delimiter = ':')]
+    #[arg(long, value_name = "DIR")]
     writable: Vec<PathBuf>,
 }
 
@@ -45,10 +46,24 @@ pub(crate) struct Needs {
     pub(crate) runs_itself: bool,
 }
 
+/// The directories that a variable of the environment names. Options by the environment would conflict with options that stand alone.
+fn named_by(variable: &str) -> Vec<PathBuf> {
+    std::env::var_os(variable).map_or_else(Vec::new, |text| std::env::split_paths(&text).collect())
+}
+
 impl Options {
+    /// What the command line says, or else JUNCTOR_CONFINE. A word there that is not known confines, too.
+    fn mode(&self) -> Confine {
+        let named = || {
+            let word = std::env::var("JUNCTOR_CONFINE").ok().filter(|word| !word.is_empty())?;
+            Some(Confine::from_str(&word, true).unwrap_or(Confine::On))
+        };
+        self.confine.or_else(named).unwrap_or_default()
+    }
+
     /// Whether anything is given up.
     pub(crate) fn is_on(&self) -> bool {
-        self.confine != Confine::Off
+        self.mode() != Confine::Off
     }
 
     /// Confines this process, if that is asked for.
@@ -60,9 +75,11 @@ impl Options {
             return Ok(());
         }
         let both = |ours: &[PathBuf], more: Vec<PathBuf>| ours.iter().cloned().chain(more).collect();
+        let read = [needs.read, named_by("JUNCTOR_READABLE")].concat();
+        let write = [needs.write, named_by("JUNCTOR_WRITABLE")].concat();
         let mut files = Files {
-            read: both(&self.readable, needs.read),
-            write: both(&self.writable, needs.write),
+            read: both(&self.readable, read),
+            write: both(&self.writable, write),
             list: needs.list,
             run: Vec::new(),
         };
@@ -73,7 +90,7 @@ impl Options {
         // What it serves belongs to the user that starts it, root among them.
         let plan = Plan { user: needs.user, stays: true, keep: needs.keep, files, limits };
         let report = plan.enforce().map_err(|why| format!("--confine: {why}"))?;
-        if self.confine != Confine::Quiet {
+        if self.mode() != Confine::Quiet {
             report.weaker.iter().for_each(|line| errln!("junctor: warning: --confine: {line}"));
             errln!("junctor: confined: {}", report.summary);
         }
