@@ -4,6 +4,7 @@
 
 mod fed;
 mod vrf_firewall;
+mod vrf_nat;
 
 use std::io::Write as _;
 use std::net::TcpStream;

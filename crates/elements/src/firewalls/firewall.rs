@@ -53,7 +53,7 @@
 //!   default off: a TFTP server answers from another port. An announced connection passes once, within a minute, between the two hosts of the one that announces it. Ports below 1024 are refused.
 //!
 //! With `VRF`, a connection belongs to the VRF that its first packet's annotation names, and to that of the link by which this packet leaves: there its answers come. So the same addresses
-//! and ports may be a connection in each VRF. Two connections from different VRFs whose answers would be the same cannot be told apart: the second one is refused.
+//! and ports may be a connection in each VRF. Of two connections from different VRFs with the same answers, the second one is refused.
 //!
 //! Segments of TCP must lie in the window of their connection. Fragments have no ports: put IPReassembler in front.
 //!

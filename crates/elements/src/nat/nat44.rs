@@ -13,8 +13,8 @@
 //! * `FILE` the file of statements. `STATEMENT TEXT` a statement in the configuration itself, in quotes if it has commas; may be repeated, in place of FILE.
 //! * `OWN ADDRESS` an outside address that is the router's own. Packets to it that belong to no session pass; packets to other outside addresses are dropped then. May be
 //!   repeated.
-//! * `INTERFACE NAME [ADDRESS ...|ELEMENT]` an interface that statements may name in place of outside addresses. Its addresses are these; or those that the kernel has at the moment on the device of an element such as
-//!   FromHost, in its namespace; or, with neither, or where the kernel tells none, as of FromDevice, those that were last written to the handler `addresses`. Those that a statement uses are the router's own. May be
+//! * `INTERFACE NAME [ADDRESS ...|ELEMENT]` an interface that statements may name in place of outside addresses. Its addresses are these, or those that the kernel has at the moment on the device of an element such as
+//!   FromHost, in its namespace. With neither, or where the kernel reports none, as of FromDevice, they are those that were last written to the handler `addresses`. Those that a statement uses are the router's own. May be
 //!   repeated.
 //! * `VRF NAME` a VRF, in the order of the values of the VRF annotation from 1; may be repeated. 0 is the main table.
 //! * `OUTSIDE PAINT ...` the paints of packets that have come by outside links. They are dropped if they have an inside address, translated or static, as their source or destination, unless they are

@@ -37,7 +37,7 @@ s.settimeout(None)
 s.recv(1)
 "#;
 
-/// Tells each client its name, and stays connected.
+/// Sends each client its name, and stays connected.
 const ANSWER: &str = r#"
 import socket, sys
 s = socket.create_server(("::", 80), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -49,13 +49,13 @@ while True:
     all.append(c)
 "#;
 
-fn udp(host: &Namespace, address: &str, port: u16) -> UdpSocket {
+pub(super) fn udp(host: &Namespace, address: &str, port: u16) -> UdpSocket {
     let socket = host.enter(|| UdpSocket::bind((address, port))).unwrap().unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 
-fn sessions(site: &Site, more: &[&str]) -> Value {
+pub(super) fn sessions(site: &Site, more: &[&str]) -> Value {
     let mut command = Command::new(JUNCTOR);
     command.args(["sessions", "--json", "--socket", &site.path("router.sock")]).args(more);
     let output = command.output().unwrap();
@@ -64,7 +64,7 @@ fn sessions(site: &Site, more: &[&str]) -> Value {
 }
 
 /// The VRFs of sessions.
-fn vrfs(found: &Value) -> Vec<[Option<String>; 2]> {
+pub(super) fn vrfs(found: &Value) -> Vec<[Option<String>; 2]> {
     let name = |session: &Value, key: &str| session[key].as_str().map(str::to_owned);
     let all = found["sessions"].as_array().unwrap().iter();
     let mut all: Vec<_> = all.map(|one| [name(one, "vrf"), name(one, "vrf_back")]).collect();
@@ -72,7 +72,7 @@ fn vrfs(found: &Value) -> Vec<[Option<String>; 2]> {
     all
 }
 
-fn both(name: &str) -> [Option<String>; 2] {
+pub(super) fn both(name: &str) -> [Option<String>; 2] {
     [Some(name.to_owned()), Some(name.to_owned())]
 }
 

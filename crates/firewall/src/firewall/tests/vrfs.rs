@@ -84,7 +84,7 @@ fn answers_come_in_the_vrf_that_a_route_leads_into() {
             let elsewhere = judge(&mut fw, 0, error, *zones, [BLUE, BLUE]);
             assert_eq!(elsewhere == PASS, zones[0] == SELF || *zones == THERE, "{zones:?}");
         }
-        // Answers to blue's host could not be told from these, until red's connection is over.
+        // Answers to blue's host would be the same, until red's connection is over.
         assert_eq!(
             judge(&mut fw, 0, &asks, THERE, [BLUE, MAIN]),
             Verdict::Drop(Cause::Ambiguous),
