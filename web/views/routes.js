@@ -20,9 +20,9 @@ export async function routes(main) {
     const found = await get("/api/v1/routes", query);
     all.element.hidden = false;
     all.set(found.routes);
-    about.textContent = `${found.count} ${found.count === 1 ? "route" : "routes"}`;
-    more.hidden = found.next === null;
-    more.onclick = () => show({ ...asked, from: found.next });
+    about.textContent = `${found.count} ${found.count === 1 ? "route" : "routes"}${found.next ? ", and more" : ""}`;
+    more.hidden = !found.next;
+    more.onclick = () => show({ ...asked, cursor: found.next });
   }
   put(main, form([
     ["address", "Which route decides about an address", { placeholder: "192.0.2.1" }],

@@ -8,7 +8,7 @@ export async function sessions(main, shared) {
   const about = h("p.faint", { "aria-live": "polite" });
   const end = (address, port) => (port ? `${address.includes(":") ? `[${address}]` : address}:${port}` : address);
   const all = table([
-    ["protocol", (s) => s.protocol],
+    ["protocol", (s) => s.protocol], ["VRF", (s) => s.vrf ?? ""],
     ["from", (s) => end(s.source, s.source_port), { mono: true }],
     ["to", (s) => end(s.destination, s.destination_port), { mono: true }],
     ["outside, server", (s) => (s.outside ? end(s.outside, s.outside_port) : s.server ? end(s.server, s.server_port) : ""), { mono: true }],

@@ -105,7 +105,7 @@ pub(super) fn start(
     Ok(Answer::Made(job, format!("/api/v1/jobs/{id}")))
 }
 
-/// The answer about a job that was begun, after it has ended or this time has passed: most such jobs end at once.
+/// The answer about a job that was started, after it has ended or this time has passed: most such jobs end at once.
 pub(super) fn soon(call: &Call, answer: Answer, patience: Duration) -> Answer {
     let Answer::Made(job, place) = answer else { return answer };
     let id = job["id"].as_u64().unwrap_or_default();

@@ -106,8 +106,8 @@ impl Interfaces {
         addresses
     }
 
-    /// Finds the devices, and looks at once and again in due time, as timer `timer` of the element. A device of which the kernel tells no
-    /// addresses has those that the handler says: files, and links without a twin.
+    /// Finds the devices, and looks at once and again in due time, as timer `timer` of the element. Where the kernel has no
+    /// addresses of a device, as of files and of links without a twin, the handler says them.
     ///
     /// # Errors
     /// A name is not that of an element with a device.
