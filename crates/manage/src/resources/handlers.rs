@@ -13,10 +13,10 @@ use crate::route::{Method, Role, Route};
 use crate::schema::{list, object, with};
 use crate::words::word;
 
-/// Handlers of elements whose value names a file of the router's machine, or another handler to be called. Without a value they name
-/// none.
+/// Handlers of elements whose value reaches further than their element: it names a file of the router's machine, or another handler
+/// to be called, or it is sessions that no rule has seen. Without a value they do none of that.
 pub const FAR_REACHING: &[&str] =
-    &["load", "load_keeping_sets", "set_load", "count_call", "byte_count_call", "aggregate_call"];
+    &["load", "load_keeping_sets", "set_load", "count_call", "byte_count_call", "aggregate_call", "handover"];
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get(
@@ -113,7 +113,7 @@ fn write(call: &Call) -> Result<Answer, Problem> {
     let has_value = !call.text("value")?.unwrap_or_default().trim().is_empty();
     if FAR_REACHING.contains(&name) && has_value && call.who.role < Role::Admin {
         let detail = format!(
-            "the value of '{name}' names a file or a handler, which the router uses with its own rights"
+            "the value of '{name}' names a file or a handler, or is sessions, which the router uses with its own rights"
         );
         let fix = "ask an administrator; without a value, 'load' takes the file that is in use";
         return Err(Problem::new(Kind::Forbidden, detail).at("body: value").fix(fix));

@@ -45,7 +45,7 @@ fn begin(call: &Call) -> Result<Answer, Problem> {
     };
     let recording = call.part("job");
     if call.shared.jobs.get(recording)?["kind"] != "recording" {
-        let fix = "name a job that POST /api/v1/routers/{router}/recordings has begun";
+        let fix = "name a job that POST /api/v1/routers/{router}/recordings has started";
         return Err(Problem::new(Kind::Conflict, "the job is no recording").fix(fix));
     }
     let (path, ..) = call.shared.jobs.result(recording)?;
