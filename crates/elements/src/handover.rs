@@ -12,7 +12,7 @@ use element::clock::Nanos;
 use statesync::{Op, Pass, Table};
 
 /// Sessions that are looked at while the table is locked.
-const TOGETHER: usize = 4096;
+const TOGETHER: usize = 256;
 const HANDOVER: &str = "handover";
 
 /// Some sessions.

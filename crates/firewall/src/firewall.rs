@@ -652,7 +652,7 @@ impl Bench<'_> {
         {
             if begins && self.answers_syn() {
                 return self.send_cookie(seen, segment, Some(number), false);
-            } else if !begins && self.expects_cookie(segment) {
+            } else if !begins && seen.facts.from != SELF && self.expects_cookie(segment) {
                 let Some(proved) = self.proved(seen, segment) else { return self.wrong_cookie() };
                 begun = Begun { track: Track::Tcp(proved.tcp), proxy: Some(proved.proxy), ..begun };
                 (begins, syn) = (true, Some(proved.syn));

@@ -128,7 +128,11 @@ fn run(args: &Args) -> Result<u8, Stop> {
         epoch,
         board,
         upgrades: false,
-        upgraded: None,
+        // Who asked for an upgrade looks here: this process has not come by one.
+        upgraded: (!args.upgraded).then(|| Upgraded {
+            is_whole: false,
+            text: "the service was started again during the upgrade; see its log".into(),
+        }),
     };
     if !service.resume(confirmed)? {
         service.boot(confirmed, args.upgraded)?;

@@ -106,11 +106,11 @@ impl Disk for Real {
         new.write_all(&file.bytes)?;
         let made = new.metadata()?;
         let (uid, gid) = file.owner;
+        // Not at its creation, where the process's mask would change it; and before it belongs to another user, who alone may do it then.
+        new.set_permissions(std::fs::Permissions::from_mode(file.mode & 0o777))?;
         if (made.uid(), made.gid()) != file.owner {
             std::os::unix::fs::fchown(&new, Some(uid), Some(gid))?;
         }
-        // Not at its creation, where the process's mask would change it.
-        new.set_permissions(std::fs::Permissions::from_mode(file.mode & 0o777))?;
         new.sync_all()
     }
 

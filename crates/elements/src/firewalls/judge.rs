@@ -76,8 +76,16 @@ pub(super) fn check_vrfs(vrfs: &[Vrf], links: &[Link]) -> Vec<String> {
 struct Vrfs {
     /// By the VRF annotation.
     of_packet: Box<[u16; 256]>,
-    /// By input: those of links. Answers to the router itself come in the VRF of the packet, and so do those through a translator.
-    of_link: Vec<Option<u16>>,
+    /// By input: those of links. Answers to the router itself come in the VRF of the packet.
+    of_link: Vec<Option<Beyond>>,
+}
+
+/// Where a link leads.
+#[derive(Clone, Copy, Debug)]
+struct Beyond {
+    vrf: u16,
+    /// IPv4 packets are translated there, and their answers come in the VRF of the packet.
+    is_translated: bool,
 }
 
 impl Vrfs {
@@ -89,7 +97,8 @@ impl Vrfs {
         }
         let of = |link: &Link| {
             let found = vrfs.iter().position(|vrf| vrf.links.contains(&link.name));
-            (!link.is_translated).then(|| found.map_or(0, |vrf| numbers[vrf]))
+            let vrf = found.map_or(0, |vrf| numbers[vrf]);
+            Some(Beyond { vrf, is_translated: link.is_translated })
         };
         Vrfs { of_packet, of_link: std::iter::once(None).chain(links.iter().map(of)).collect() }
     }
@@ -98,7 +107,11 @@ impl Vrfs {
     #[inline]
     fn of(&self, port: usize, packet: &Packet) -> [u16; 2] {
         let own = self.of_packet[usize::from(packet.anno_u8(anno::VRF))];
-        [own, self.of_link[port % self.of_link.len()].unwrap_or(own)]
+        let is_four = || packet.network().and_then(|ip| ip.first()).is_none_or(|first| first >> 4 == 4);
+        match self.of_link[port % self.of_link.len()] {
+            Some(beyond) if !(beyond.is_translated && is_four()) => [own, beyond.vrf],
+            _ => [own, own],
+        }
     }
 }
 

@@ -165,6 +165,7 @@ const FOREIGN: &[&str] = &[
     "rekey",
     "dhcp-relay",
     "no-capture",
+    "offline",
 ];
 
 fn options(command: &clap::Command, into: &mut BTreeSet<String>) {

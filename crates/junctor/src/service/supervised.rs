@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The supervisor of a service's planes: a child process that is started, replaced and asked.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,9 @@ const SOON: Duration = Duration::from_secs(30);
 /// How long a plane may take to get ready; its supervisor gives up before that.
 const LONGEST: Duration = Duration::from_secs(600);
 
+/// Descriptors that planes may leave at most: as many as systemd keeps for the unit.
+const MOST_LEFT: usize = 512;
+
 /// Why something is not done when the service is to end.
 const STOPPED: &str = "the service was stopped";
 
@@ -49,8 +53,14 @@ pub(super) struct Supervised {
     child: Option<Running>,
     manager: Option<Arc<Notifier>>,
     stop: Arc<AtomicBool>,
-    /// Descriptors that planes had left, and systemd has given back; for the first supervisor.
-    left: Vec<Named>,
+    left: Left,
+}
+
+/// Descriptors that planes have left with systemd, by name. Each supervisor gets copies: a tap that systemd holds cannot be opened anew.
+type Left = Arc<Mutex<BTreeMap<String, OwnedFd>>>;
+
+fn lock(left: &Left) -> std::sync::MutexGuard<'_, BTreeMap<String, OwnedFd>> {
+    left.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a router came to another configuration.
@@ -94,7 +104,10 @@ impl Supervised {
             notify: place.run.join("service.notify"),
             files,
             child: None,
-            left: if manager.is_some() { services::devices::inherited() } else { Vec::new() },
+            left: Arc::new(Mutex::new(match manager {
+                Some(_) => services::devices::inherited().into_iter().collect(),
+                None => BTreeMap::new(),
+            })),
             manager,
             stop,
         })
@@ -169,8 +182,8 @@ impl Supervised {
         std::fs::create_dir_all(directory).map_err(|why| failed(directory, why))?;
         let listener = Arc::new(Listener::bind(&self.notify).map_err(|why| failed(&self.notify, why))?);
         let (sender, ready) = channel();
-        let (ear, manager) = (listener.clone(), self.manager.clone());
-        let attends = std::thread::spawn(move || attend(&ear, &sender, manager.as_deref()));
+        let (ear, manager, keeps) = (listener.clone(), self.manager.clone(), self.left.clone());
+        let attends = std::thread::spawn(move || attend(&ear, &sender, manager.as_deref(), &keeps));
         let mut command = Command::new(&self.program);
         command.arg("up").arg("--directory").arg(&self.live);
         command.args(["--kept-by", &std::process::id().to_string()]).arg(&self.deployment);
@@ -178,7 +191,9 @@ impl Supervised {
         command.env(notify::SOCKET, &self.notify).env_remove(notify::HEARTBEAT_US).env_remove("WATCHDOG_PID");
         // What a terminal sends is for the service, which stops the supervisor in order.
         command.stdin(Stdio::null()).process_group(0);
-        let left = std::mem::take(&mut self.left);
+        let copy = |(name, held): (&String, &OwnedFd)| Ok((name.clone(), held.try_clone()?));
+        let left: std::io::Result<Vec<Named>> = lock(&self.left).iter().map(copy).collect();
+        let left = left.map_err(|why| format!("descriptors: {why}"))?;
         let ours = match left.is_empty() {
             true => None,
             false => {
@@ -321,13 +336,32 @@ impl Supervised {
         let _ = kill_process(Pid::from_child(&running.child), Signal::TERM);
         match running.child.wait() {
             Ok(status) if status.success() => exit::SUCCESS,
-            _ => exit::FAILURE,
+            _ => {
+                // It was killed before it ended its planes.
+                drop(planes::up::stop_left(&self.files));
+                exit::FAILURE
+            }
         }
     }
 }
 
-/// Passes on what the supervisor says: that planes are ready, and its heartbeats to systemd.
-fn attend(listener: &Listener, ready: &Sender<()>, manager: Option<&Notifier>) {
+/// Leaves a descriptor with systemd, and keeps it for the next supervisor.
+fn keep(left: &Left, manager: &Notifier, name: String, descriptor: OwnedFd) {
+    let mut left = lock(left);
+    let is_known = left.contains_key(&name);
+    if !is_known && left.len() >= MOST_LEFT {
+        return;
+    }
+    // systemd would have both of one name.
+    if is_known {
+        manager.forget(&name);
+    }
+    manager.store(&name, descriptor.as_fd());
+    left.insert(name, descriptor);
+}
+
+/// Passes on what the supervisor says: that planes are ready, and to systemd its heartbeats and descriptors.
+fn attend(listener: &Listener, ready: &Sender<()>, manager: Option<&Notifier>, left: &Left) {
     loop {
         match listener.next() {
             Ok(news) => {
@@ -337,9 +371,14 @@ fn attend(listener: &Listener, ready: &Sender<()>, manager: Option<&Notifier>) {
                         Said::Ready => drop(ready.send(())),
                         Said::Heartbeat => manager.iter().for_each(|manager| manager.send("WATCHDOG=1")),
                         Said::Store(name, descriptor) => {
-                            manager.iter().for_each(|manager| manager.store(&name, descriptor.as_fd()));
+                            if let Some(manager) = manager {
+                                keep(left, manager, name, descriptor);
+                            }
                         }
-                        Said::Forget(name) => manager.iter().for_each(|manager| manager.forget(&name)),
+                        Said::Forget(name) => {
+                            lock(left).remove(&name);
+                            manager.iter().for_each(|manager| manager.forget(&name));
+                        }
                     }
                 }
             }

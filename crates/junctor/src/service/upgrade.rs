@@ -110,7 +110,7 @@ impl Service {
         let text = format!("{}: {why}; the old program goes on", program.display());
         self.say(&text);
         self.upgraded = Some(Upgraded { is_whole: false, text });
-        // Otherwise the next look starts one.
+        // If that fails, the service ends, and systemd starts it again.
         let _ = self.supervised.start();
     }
 

@@ -84,6 +84,12 @@ fn all(call: &Call) -> Result<Answer, Problem> {
 
 fn read(call: &Call) -> Result<Answer, Problem> {
     let handler = word(call.part("handler"), "path: handler")?;
+    if handler.ends_with(".handover") && call.who.role < Role::Admin {
+        let detail = format!("'{handler}' is how a router leaves its sessions to the next process");
+        return Err(Problem::new(Kind::Forbidden, detail)
+            .at("path: handler")
+            .fix("GET .../sessions lists them"));
+    }
     let done = call.client()?.call(handler, call.asked("parameter").unwrap_or_default(), Want::Read)?;
     let (Done::Read(value) | Done::Written(value)) = done;
     Ok(json!({ "handler": handler, "value": value }).into())

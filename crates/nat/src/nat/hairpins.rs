@@ -3,9 +3,10 @@
 
 use tables::flow::{Direction, FlowKey};
 
-use super::{INSIDE, Nat, Outcome, key};
+use super::{Cause, INSIDE, Nat, Outcome, key};
 use crate::hosts::is_stand_in;
 use crate::packet::{End, Upper, View, rewrite};
+use crate::vrf;
 
 impl Nat {
     /// Whether the outside address and port of a packet may be an inside host's.
@@ -49,6 +50,11 @@ impl Nat {
             Outcome::Watched(number) => self.shifted(number, 1, ip, view),
             second => second,
         };
+        // A firewall would see the outside address of a host inside.
+        let is_in_vrf = |to: u32| self.host(to).and_then(vrf::of).is_some();
+        if self.splits_hairpins && View::of(ip).is_ok_and(|view| is_in_vrf(view.destination)) {
+            return Outcome::Drop(Cause::NoMapping);
+        }
         let outward =
             self.sessions.lookup(&key(view, INSIDE)).filter(|hit| hit.direction == Direction::Forward);
         let (Some(hit), true, Ok(translated)) = (outward, self.splits_hairpins, View::of(ip)) else {
