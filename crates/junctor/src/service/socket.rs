@@ -236,7 +236,7 @@ fn take(listener: &UnixListener, desk: &Desk) {
                 // Without a thread, the client sees its connection end.
                 let _ = std::thread::Builder::new()
                     .name("client".into())
-                    .spawn(move || serve(&stream, &place, &desk));
+                    .spawn(move || serve(&stream, place, &desk));
             }
             Err(why) if why.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => return,
             Err(_) => std::thread::sleep(PAUSE),
@@ -253,7 +253,7 @@ fn refuse(stream: &UnixStream, why: &str) {
 }
 
 /// Hears a client and answers it.
-fn serve(stream: &UnixStream, place: &Place, desk: &Desk) {
+fn serve(stream: &UnixStream, place: Place, desk: &Desk) {
     let Some(line) = hear(stream, Instant::now() + PATIENCE) else { return };
     let failed = |why: String| Answer::Failed { why };
     let (telling, told) = sync_channel(0);
@@ -275,6 +275,8 @@ fn serve(stream: &UnixStream, place: &Place, desk: &Desk) {
             }
         }
     };
+    // Who has the answer may ask again at once. It fits into the connection, so nobody is waited for.
+    drop(place);
     say(stream, protocol::line(&answer).as_bytes(), Instant::now() + PATIENCE);
     drop(telling);
 }
