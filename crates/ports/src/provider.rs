@@ -59,12 +59,13 @@ enum Amend {
     Nothing,
     Packet(Weak<PacketDevice>),
     Xdp(Weak<XdpDevice>),
+    Tap(Weak<Tap>),
 }
 
 impl Amend {
     fn amend(&self, spec: &Spec) -> Result<(), Error> {
         match self {
-            Amend::Nothing => Ok(()),
+            Amend::Nothing | Amend::Tap(_) => Ok(()),
             Amend::Packet(device) => device.upgrade().map_or(Ok(()), |d| d.amend(spec)),
             Amend::Xdp(device) => device.upgrade().map_or(Ok(()), |d| d.amend(spec)),
         }
@@ -131,6 +132,7 @@ impl SystemProvider {
             match &known.amend {
                 Amend::Packet(device) => device.upgrade().iter().for_each(|device| device.hold()),
                 Amend::Xdp(device) => device.upgrade().iter().for_each(|device| device.hold()),
+                Amend::Tap(tap) => tap.upgrade().iter().for_each(|tap| tap.hold()),
                 Amend::Nothing => {}
             }
         }
@@ -256,13 +258,19 @@ impl Provider for SystemProvider {
         if let Some(device) = self.share(spec, method)? {
             return Ok(device);
         }
+        let mut amend = Amend::Nothing;
+        let mut tap = |kind| {
+            let tap = self.open_tap(spec, kind)?;
+            amend = Amend::Tap(Arc::downgrade(&tap));
+            Ok::<_, Error>(tap)
+        };
         let device: Arc<dyn Device> = match method {
             None | Some(Method::Packet | Method::Xdp | Method::XdpGeneric) => {
                 opener::note(|policy| policy.interfaces.push(spec.device.clone()));
                 return self.open_interface(spec, method);
             }
-            Some(Method::Tap) => self.open_tap(spec, TapKind::Tap)?,
-            Some(Method::Tun) => self.open_tap(spec, TapKind::Tun)?,
+            Some(Method::Tap) => tap(TapKind::Tap)?,
+            Some(Method::Tun) => tap(TapKind::Tun)?,
             Some(Method::RawIp) => {
                 opener::note(|policy| policy.raw = true);
                 open_raw_ip(spec)?
@@ -272,7 +280,7 @@ impl Provider for SystemProvider {
                 MemoryPort::new(&spec.device, &Wire::named(wire))?
             }
         };
-        self.remember(spec, method, &device, Amend::Nothing);
+        self.remember(spec, method, &device, amend);
         Ok(device)
     }
 

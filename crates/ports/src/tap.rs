@@ -212,6 +212,11 @@ impl Tap {
         let _ = self.aliases.set(aliases);
     }
 
+    /// This process ends: packets that arrive from now on wait for the next one.
+    pub(crate) fn hold(&self) {
+        self.queues.iter().for_each(|queue| queue.current.hold());
+    }
+
     fn queue(&self, queue: usize) -> Result<&Queue, Error> {
         self.queues.get(queue).ok_or_else(|| {
             let mend = format!("it has {} (N_QUEUES)", self.queues.len());
@@ -547,6 +552,7 @@ impl RxQueue for TapRx {
             twin.tell(&self.watch);
         }
         let (mut n, mut bytes) = (0, 0);
+        let max = if self.current.is_held() { 0 } else { max };
         while n < max {
             let Some(mut packet) = self.spare.take().or_else(|| Packet::alloc(self.headroom, self.room))
             else {

@@ -7,7 +7,7 @@
 //! * [`state`] has what a router goes on from when it was killed, and [`handover`] what one that ends in order leaves.
 //! * [`trial`] tries configurations in processes of their own.
 //! * [`domain`] and [`devices`] have what configurations may name.
-//! * [`running`] runs a router until it ends, and [`answers`] has what its handlers say then.
+//! * [`running`] runs a router until it ends (`draining`: not before what it has received is delivered), and [`answers`] has what its handlers say then.
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -19,6 +19,7 @@ pub mod calls;
 pub mod control;
 pub mod devices;
 pub mod domain;
+mod draining;
 pub mod feeds;
 pub mod handover;
 pub mod kept;

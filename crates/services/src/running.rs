@@ -9,15 +9,13 @@ use engine::{Control, Router};
 use signal_hook::iterator::Handle;
 
 use crate::devices::Hold;
+use crate::draining;
 
 /// What SIGHUP does: to read the configuration's file anew.
 pub type Anew = Arc<dyn Fn() + Send + Sync>;
 
 /// How soon what was deleted is gone from memory, keys among it, if nothing else is changed.
 const RECLAIM_EVERY: Duration = Duration::from_secs(1);
-
-/// How long workers may take to deliver what they have received when nothing arrives any more.
-const DRAIN: Duration = Duration::from_millis(10);
 
 /// What SIGHUP does, and what is done before SIGTERM or SIGINT stops the router.
 #[derive(Default)]
@@ -51,7 +49,7 @@ pub fn run(
 /// Hands signals to the elements that ask for them. Otherwise SIGINT and SIGTERM end the router, the second of them the
 /// process, SIGHUP brings a new configuration, and other signals do what they always do.
 fn watch_signals(control: Control, signalled: Signalled, remember: impl FnOnce(Handle)) {
-    let Signalled { anew, hold } = signalled;
+    let Signalled { anew, mut hold } = signalled;
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut wanted = control.shared().signals();
     wanted.retain(|s| !signal_hook::consts::FORBIDDEN.contains(s));
@@ -78,11 +76,16 @@ fn watch_signals(control: Control, signalled: Signalled, remember: impl FnOnce(H
             } else if std::mem::replace(&mut stopping, true) {
                 std::process::exit(128 + signal);
             } else {
-                if let Some(hold) = &hold {
-                    hold();
-                    std::thread::sleep(DRAIN);
-                }
-                control.stop();
+                let (control, hold) = (control.clone(), hold.take());
+                let end = move || {
+                    if let Some(hold) = hold {
+                        hold();
+                        draining::drain(&control);
+                    }
+                    control.stop();
+                };
+                // On a thread of its own: a second signal ends the process at once.
+                std::thread::spawn(end);
             }
         }
     });

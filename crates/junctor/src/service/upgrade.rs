@@ -81,7 +81,12 @@ impl Service {
         {
             command.arg(option).arg(directory);
         }
-        let output = match command.output() {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = command.spawn().and_then(|child| {
+            sync::priority::behind_workers(Some(child.id()));
+            child.wait_with_output()
+        });
+        let output = match output {
             Ok(output) => output,
             Err(why) => return failed(format!("{}: {why}; the old program goes on", program.display())),
         };

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::keeper::Kept;
@@ -54,6 +55,8 @@ pub(super) fn enter(namespace: &File) -> io::Result<()> {
 pub(super) struct Current {
     maker: Arc<Maker>,
     kept: Kept,
+    /// Packets wait in the kernel for another process.
+    held: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -74,7 +77,17 @@ impl Current {
         kept.keep(&descriptor);
         let (making, pace) = (Aside::default(), Pace::default());
         let state = Mutex::new(State { descriptor: Arc::new(descriptor), making, pace });
-        Current { maker, kept, state }
+        Current { maker, kept, held: AtomicBool::new(false), state }
+    }
+
+    /// Leaves packets that come from the kernel to the process that takes this one's place, if its descriptor is kept.
+    pub(super) fn hold(&self) {
+        self.held.store(self.kept.keeper.is_some(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed)
     }
 
     pub(super) fn descriptor(&self) -> Arc<OwnedFd> {

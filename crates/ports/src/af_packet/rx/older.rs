@@ -8,7 +8,7 @@
 //! 3. The next process reads what the queues' rings still hold, then lets them receive again, and reads the further ring to its end ([`Reader`]). The
 //!    order of packets is kept, but for those that other queues receive meanwhile.
 //!
-//! A packet that arrives at the moment of a change may come twice.
+//! A packet that arrives between the two system calls of a change comes twice.
 //!
 //! AF_XDP sockets belong to the memory of their process. So the interface has none between two processes, and the further ring alone lasts.
 
@@ -101,10 +101,10 @@ fn join_again(shared: &Shared, socket: &OwnedFd, ifindex: u32) -> Option<()> {
     (*group.get_or_insert(number as u16) == number as u16).then_some(())
 }
 
-/// Makes the further ring of a socket.
-fn further(socket: OwnedFd, options: &Options, parted: bool, ifindex: u32) -> io::Result<OwnedFd> {
+/// Makes the further ring of a socket, which receives nothing yet: to bind it takes the kernel milliseconds.
+fn further(socket: OwnedFd, options: &Options, ifindex: u32) -> io::Result<OwnedFd> {
     drop(Ring::prepare(&socket, options, BLOCKS, TIMEOUT_MS)?);
-    admit_again(&socket, parted);
+    refuse_all(&socket)?;
     bind(&socket, libc::ETH_P_ALL as u16, ifindex)?;
     Ok(socket)
 }
@@ -112,8 +112,9 @@ fn further(socket: OwnedFd, options: &Options, parted: bool, ifindex: u32) -> io
 /// The same for a device that has no packet sockets.
 pub(crate) fn hold_for(keeper: &dyn Keeper, device: &str, ifindex: u32, parted: bool) {
     let made = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
-    if let Ok(socket) = made.and_then(|socket| further(socket, &Options::default(), parted, ifindex)) {
+    if let Ok(socket) = made.and_then(|socket| further(socket, &Options::default(), ifindex)) {
         keeper.keep(&name(device, HOLD), socket.as_fd());
+        admit_again(&socket, parted);
     }
 }
 
@@ -142,10 +143,11 @@ pub(in crate::af_packet) fn hold(shared: &Shared) {
         return;
     }
     let options = lock(&shared.options).clone();
-    let made =
-        shared.socket(0, ifindex).and_then(|socket| further(socket, &options, sockets.parted, ifindex));
+    let made = shared.socket(0, ifindex).and_then(|socket| further(socket, &options, ifindex));
     let Ok(socket) = made else { return };
     shared.leave(HOLD, &socket);
+    // Between the two, a packet comes twice.
+    admit_again(&socket, sockets.parted);
     for queue in sockets.all.iter().filter_map(std::sync::Weak::upgrade) {
         let _ = refuse_all(&queue);
     }
