@@ -18,7 +18,7 @@ const REMOTE_S: u64 = 10;
 
 /// Follow packets through a running router, element by element.
 ///
-/// For each packet it shows which elements it comes to and by which port, what they change in it field by field, where it goes, and where it ends: sent, dropped (with the
+/// For each packet it shows which elements it comes to, by which port, and what they change in it, field by field. It also shows where the packet ends: sent, dropped (with the
 /// reason, as in 'junctor drops --list'), or still held. Its copies are followed, too, behind queues and on other workers.
 ///
 /// With --packet, --hex or --pcap a packet of your own goes through the live elements and tables, and nothing comes of it: nothing is sent, counted or learnt.

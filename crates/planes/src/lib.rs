@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Planes: the processes of a router (user, control, management), on the cores that a deployment gives them, supervised.
+//! Planes are the supervised processes of a router: user, control and management planes. A deployment gives each its cores.
 //!
 //! - [`deployment`]: the file that describes planes, read and checked with all errors at once.
 //! - [`supervisor`]: decides what to start, stop, kill and restart. It knows no processes and no clock.
