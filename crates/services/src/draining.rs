@@ -27,7 +27,12 @@ pub(crate) fn drain(control: &Control) {
         for worker in &samples.workers {
             moved += worker.outputs.iter().map(|output| output.packets).sum::<u64>();
             moved += worker.drops.iter().map(|(_, _, dropped)| dropped).sum::<u64>();
-            held += worker.stats.iter().filter(|(_, stat, _)| std::ptr::eq(*stat, &HELD)).map(|(_, _, n)| n).sum::<u64>();
+            held += worker
+                .stats
+                .iter()
+                .filter(|(_, stat, _)| std::ptr::eq(*stat, &HELD))
+                .map(|(_, _, n)| n)
+                .sum::<u64>();
         }
         settled = if held == 0 && moved == before { settled + 1 } else { 0 };
         if settled == SETTLED {

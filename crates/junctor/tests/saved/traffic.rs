@@ -141,13 +141,16 @@ fn numbers(dump: &Path) -> Vec<u64> {
 /// 100 frames a second go through a router while its program is replaced, twice: none is lost. At 1,000, the ring of a packet socket has room for 128 ms only,
 /// and beside other tests a worker may wait longer than that for its processor.
 #[track_caller]
-fn check_upgrade(test: &str, method: &str) {
+fn check_upgrade(test: &str, input: &str, method: &str) {
     if testbed::rig::skip_without(test, &["ethtool"]) {
         return;
     }
     let rig = Rig::new(Cable::default()).unwrap();
     // Some frames are always on their way through the router, also when it is to end.
-    let cable = CABLE.replace("AF_PACKET", method).replace("b :: Queue ->", "b :: Queue -> DelayShaper(0.03) ->");
+    let cable = format!(
+        "{input} -> Queue -> DelayShaper(0.03) -> ToDevice(d1, METHOD {method});
+        FromDevice(d1, METHOD {method}, PROMISC true) -> Discard; {EXTRA}"
+    );
     let mut service = Service::new(&[("router.click", &cable)]);
     service.install();
     let words = service.by_own(&["service", &service.name]);
@@ -166,14 +169,19 @@ fn check_upgrade(test: &str, method: &str) {
         -> ToDump({}, UNBUFFERED true) -> Discard; f[1] -> Discard;",
         dump.display()
     );
-    let source = "s :: ICMPPingSource(10.9.0.1, 10.9.0.2, INTERVAL 0.01, ACTIVE false) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
-        -> c :: Counter -> Queue(10000) -> ToDevice(a0, METHOD AF_PACKET);";
-    let runs =
-        [(&rig.b, sink.as_str(), &sockets[1]), (&rig.a, source, &sockets[0])].map(|(host, text, socket)| {
+    // What the kernel sends by a tap, the router receives.
+    let (host, interface) = if input.contains(TAP) { (&rig.dut, TAP) } else { (&rig.a, "a0") };
+    let source = format!(
+        "s :: ICMPPingSource(10.9.0.1, 10.9.0.2, INTERVAL 0.01, ACTIVE false) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
+        -> c :: Counter -> Queue(10000) -> ToDevice({interface}, METHOD AF_PACKET);"
+    );
+    let runs = [(&rig.b, sink.as_str(), &sockets[1]), (host, source.as_str(), &sockets[0])].map(
+        |(host, text, socket)| {
             let run = host.spawn(&[JUNCTOR, "run", "-j", "1", "--control", socket, "-e", text]).unwrap();
             wait_for("its workers", PATIENCE, || !ask(socket, &["c.count"]).is_empty()).unwrap();
             run
-        });
+        },
+    );
     ask(&sockets[0], &["s.active", "true"]);
     wait_for("packets", PATIENCE, || count(&sockets[1]) > 0).unwrap();
     for _ in 0..2 {
@@ -200,12 +208,22 @@ fn check_upgrade(test: &str, method: &str) {
     drop(runs);
 }
 
+const TAP: &str = "held0";
+
 #[test]
 fn an_upgrade_loses_no_packet_of_packet_sockets() {
-    check_upgrade("an_upgrade_loses_no_packet_of_packet_sockets", "AF_PACKET");
+    let input = "FromDevice(d0, METHOD AF_PACKET, PROMISC true)";
+    check_upgrade("an_upgrade_loses_no_packet_of_packet_sockets", input, "AF_PACKET");
 }
 
 #[test]
 fn an_upgrade_loses_no_packet_of_xdp_sockets() {
-    check_upgrade("an_upgrade_loses_no_packet_of_xdp_sockets", "AF_XDP");
+    let input = "FromDevice(d0, METHOD AF_XDP, PROMISC true)";
+    check_upgrade("an_upgrade_loses_no_packet_of_xdp_sockets", input, "AF_XDP");
+}
+
+#[test]
+fn an_upgrade_loses_no_packet_of_a_tap() {
+    let input = &format!("KernelTap(192.0.2.1/24, DEVNAME {TAP})");
+    check_upgrade("an_upgrade_loses_no_packet_of_a_tap", input, "AF_PACKET");
 }
