@@ -139,7 +139,7 @@ fn numbers(dump: &Path) -> Vec<u64> {
 }
 
 /// 100 frames a second go through a router while its program is replaced, twice: none is lost. At 1,000, the ring of a packet socket has room for 128 ms only,
-/// and beside other tests a worker may wait longer than that for its processor.
+/// and with other tests at the same time a worker may wait longer than that for its processor.
 #[track_caller]
 fn check_upgrade(test: &str, input: &str, method: &str) {
     if testbed::rig::skip_without(test, &["ethtool"]) {
