@@ -91,7 +91,7 @@ impl Nat {
 
     /// The session of a packet that was looked at, if it goes in this direction.
     #[inline]
-    fn hit(&self, ahead: &Ahead, direction: Direction) -> Option<FlowId> {
+    pub(super) fn hit(&self, ahead: &Ahead, direction: Direction) -> Option<FlowId> {
         let hit = self.sessions.lookup_prepared(ahead.key.as_ref()?)?;
         (hit.direction == direction).then_some(hit.id)
     }
@@ -113,7 +113,7 @@ impl Nat {
 
     /// A packet of a session, from a side.
     #[inline]
-    fn known_shared(
+    pub(super) fn known_shared(
         &self,
         now_ns: u64,
         ip: &mut [u8],

@@ -8,9 +8,29 @@ const BOTH: &str =
     "translate 10.0.1.0/24 vrf red to 192.0.2.1\ntranslate 10.0.1.0/24 vrf blue to 192.0.2.1\n";
 const VRFS: [&str; 2] = ["red", "blue"];
 
+/// What becomes of a packet of a VRF that leaves or is for an outside address, with a shared reference.
+fn shared_in(nat: &Nat, now: u64, name: &str, ip: &mut [u8], leaving: bool) -> Option<Outcome> {
+    let (mut ahead, mut put_off, number) = (Vec::new(), PutOff::default(), vrf::number(name));
+    nat.look_ahead(std::iter::once(&*ip), leaving, &mut ahead);
+    match leaving {
+        true => nat.leaving_vrf_shared(now, ip, number, &ahead[0], &mut put_off),
+        false => nat.arriving_vrf_shared(now, ip, number, &ahead[0], &mut put_off),
+    }
+}
+
 /// Sends a packet of a VRF out, or to an outside address: what it has become.
 fn go_in(nat: &mut Nat, now: u64, name: &str, line: &str, leaving: bool) -> Result<Vec<u8>, Outcome> {
-    let (before, number) = (packet(line), vrf::number(name));
+    go_packet_in(nat, now, name, packet(line), leaving)
+}
+
+fn go_packet_in(
+    nat: &mut Nat,
+    now: u64,
+    name: &str,
+    before: Vec<u8>,
+    leaving: bool,
+) -> Result<Vec<u8>, Outcome> {
+    let number = vrf::number(name);
     let (mut ip, mut copy) = (before.clone(), before.clone());
     let (rng, sessions) = (nat.rng.clone(), nat.len());
     let tried = match leaving {
@@ -19,16 +39,25 @@ fn go_in(nat: &mut Nat, now: u64, name: &str, line: &str, leaving: bool) -> Resu
     };
     assert!(nat.len() <= sessions);
     nat.rng = rng;
-    let outcome = match leaving {
+    let shared = shared_in(nat, now, name, &mut ip, leaving);
+    match shared {
+        Some(Outcome::Drop(_)) | None => assert_eq!(before[..20], ip[..20]),
+        Some(_) => assert_eq!(copy, ip, "what is only tried is the same"),
+    }
+    let outcome = shared.unwrap_or_else(|| match leaving {
         true => nat.leaving_vrf(now, &mut ip, number, false),
         false => nat.arriving_vrf(now, &mut ip, number, false),
-    };
+    });
     let same = if matches!(outcome, Outcome::Watched(_)) { Outcome::Translated } else { outcome };
     assert_eq!(tried, same);
     consistent(nat);
     match outcome {
         Outcome::Translated | Outcome::Watched(_) if leaving => check(&ip),
         Outcome::Translated => {}
+        Outcome::Unchanged => {
+            assert_eq!(before, ip);
+            return Err(outcome);
+        }
         // An error about it goes to its source.
         other => {
             assert_eq!(before[..20], ip[..20], "{other:?}");
@@ -111,9 +140,8 @@ fn errors_go_to_the_host_of_the_vrf_and_come_from_there() {
         assert_eq!(go(&mut nat, 0, &mut answer, false), Outcome::Translated);
         assert_eq!(placed(&nat, &mut answer), format!("{name}: 203.0.113.1:53 > 10.0.1.5:4000"));
         for (from, seen) in [("10.0.1.5", "192.0.2.1"), ("172.16.0.1", "172.16.0.1")] {
-            let mut refused = error(3, from, "203.0.113.1", &answer);
-            assert_eq!(nat.leaving_vrf(0, &mut refused, vrf::number(name), false), Outcome::Translated);
-            check(&refused);
+            let refused = error(3, from, "203.0.113.1", &answer);
+            let refused = go_packet_in(&mut nat, 0, name, refused, true).unwrap();
             assert_eq!(ends(&refused), format!("{seen} > 203.0.113.1 about 203.0.113.1:53 > 192.0.2.1:{at}"));
         }
     }
@@ -178,4 +206,88 @@ fn limits_and_other_statements() {
     assert_eq!(nat.replace(policy(blue), &[address("192.0.2.1")], 4), 1);
     assert_eq!(into(&mut nat, &answer), Err(Outcome::Unchanged), "its outside address is no one's");
     assert_eq!(out_of(&mut nat, "red", &line(1)), Err(Outcome::Unchanged));
+}
+
+#[test]
+fn what_is_passed_on_or_known_needs_a_shared_reference_alone() {
+    let mut nat = nat(&format!(
+        "{BOTH}{HOME}\nstatic 10.0.1.7 vrf blue to 192.0.2.7\nforward tcp 443 on 192.0.2.1 to 10.0.1.9 vrf red\nalg ftp off\n"
+    ));
+    out_of(&mut nat, "red", "ip 10.0.1.5 > 203.0.113.1 / udp 4000 > 53").unwrap();
+    let (translated, unchanged) = (Some(Outcome::Translated), Some(Outcome::Unchanged));
+    let drop = |cause| Some(Outcome::Drop(cause));
+    for (name, leaving, line, want) in [
+        // From nobody inside, or of a VRF without statements.
+        ("red", true, "ip 172.16.0.1 > 203.0.113.1 / udp 1 > 2", unchanged),
+        ("red", true, "ip 172.16.0.1 > 203.0.113.1 / tcp 1 > 2 flags S", unchanged),
+        ("red", true, "ip 172.16.0.1 > 203.0.113.1 / icmp echo id 7 seq 1", unchanged),
+        ("red", true, "ip 172.16.0.1 > 203.0.113.1 offset 800 / udp 1 > 2", unchanged),
+        ("green", true, "ip 10.0.1.5 > 203.0.113.1 / udp 4000 > 53", unchanged),
+        ("blue", true, "ip 192.0.2.7 > 203.0.113.1 / udp 1 > 2", drop(Cause::Spoofed)),
+        ("red", true, "ip 192.0.2.1 > 203.0.113.1 / tcp 22 > 5000 flags SA", unchanged),
+        // Of sessions, of addresses alone, and what may begin a session.
+        ("red", true, "ip 10.0.1.5 > 203.0.113.1 / udp 4000 > 53", translated),
+        ("blue", true, "ip 10.0.1.7 > 203.0.113.1 / udp 4000 > 53", translated),
+        ("blue", true, "ip 10.0.1.5 > 203.0.113.1 / udp 4000 > 53", None),
+        ("red", true, "ip 10.0.1.6 > 203.0.113.1 / udp 4000 > 53", None),
+        ("red", true, "ip 10.0.1.6 > 203.0.113.1 offset 800 / udp 1 > 2", drop(Cause::Fragment)),
+        // To nobody's outside address.
+        ("red", false, "ip 10.0.1.5 > 10.0.2.5 / udp 1 > 2", unchanged),
+        ("red", false, "ip 10.0.1.5 > 10.0.2.5 offset 800 / udp 1 > 2", unchanged),
+        ("red", false, "ip 10.0.1.5 > 192.0.2.1 / udp 1 > 2", unchanged),
+        ("red", false, "ip 172.16.0.1 > 192.0.2.1 / udp 1 > 2", unchanged),
+        ("red", false, "ip 172.16.0.1 > 192.0.2.7 / udp 1 > 2", translated),
+        ("red", false, "ip 10.0.1.5 > 192.0.2.7 / udp 1 > 2", None),
+        ("blue", false, "ip 172.16.0.1 > 192.0.2.1 / tcp 1 > 443 flags S", None),
+    ] {
+        let mut ip = packet(line);
+        assert_eq!(shared_in(&nat, 1, name, &mut ip, leaving), want, "{name}: {line}");
+        let outcome = go_in(&mut nat, 1, name, line, leaving);
+        match want {
+            Some(Outcome::Translated) | None => assert!(outcome.is_ok(), "{name}: {line}"),
+            Some(other) => assert_eq!(outcome, Err(other), "{name}: {line}"),
+        }
+    }
+    // Errors, too: about nothing that is known, and of a router on the way.
+    let about = packet("ip 203.0.113.9 > 10.0.1.5 / udp 1 > 4000 / payload 9");
+    for from in ["172.16.0.1", "192.0.2.1"] {
+        let mut ip = error(11, from, "203.0.113.9", &about);
+        let before = ip.clone();
+        assert_eq!(shared_in(&nat, 1, "green", &mut ip, true), unchanged);
+        assert_eq!(before, ip);
+    }
+}
+
+#[test]
+fn an_address_of_a_vrf_is_not_that_of_the_main_table() {
+    let mut nat =
+        nat(&format!("translate 10.0.1.0/24 vrf red to 192.0.2.1\n{HOME}\nforward tcp 443 to 10.0.1.9 vrf red\n"));
+    let main = out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.1 / udp 4000 > 53").unwrap();
+    // Who has the same address in another VRF, and no translation, is not the host of the main table.
+    let mut ip = go_in(&mut nat, 0, "blue", "ip 10.0.1.5 > 192.0.2.1 / tcp 4000 > 443 flags S", false).unwrap();
+    assert_eq!(placed(&nat, &mut ip), "red: 10.0.1.5:4000 > 10.0.1.9:443");
+    // Nor is an error about a packet to it one about the session of that host.
+    let about = packet("ip 203.0.113.1 > 10.0.1.5 / udp 53 > 4000 / payload 9");
+    for name in VRFS {
+        let refused = error(3, "172.16.0.1", "203.0.113.1", &about);
+        assert_eq!(go_packet_in(&mut nat, 0, name, refused, true), Err(Outcome::Unchanged));
+    }
+    // A host that is known, but not its port: the quoted packet keeps its address.
+    out_of(&mut nat, "red", "ip 10.0.1.5 > 203.0.113.1 / udp 4001 > 53").unwrap();
+    let refused = error(3, "172.16.0.1", "203.0.113.1", &about);
+    assert_eq!(go_packet_in(&mut nat, 0, "red", refused, true), Err(Outcome::Unchanged));
+    let answer = format!("ip 203.0.113.1 > 192.0.2.1 / udp 53 > {}", port(&main));
+    assert_eq!(into(&mut nat, &answer), Ok("main: 203.0.113.1:53 > 10.0.1.5:4000".to_owned()));
+}
+
+#[test]
+fn hosts_that_reach_nobody_are_forgotten() {
+    let mut nat = nat(&format!("{BOTH}forward tcp 443 on 192.0.2.1 to 10.0.1.9 vrf red\n"));
+    nat.split_hairpins(true);
+    let known = nat.subscribers.hosts.len();
+    for n in 10..20 {
+        let line = format!("ip 10.0.1.{n} > 192.0.2.1 / tcp 1 > 443 flags S");
+        assert_eq!(go_in(&mut nat, 0, "blue", &line, false), Err(Outcome::Drop(Cause::NoMapping)));
+    }
+    assert_eq!(nat.subscribers.hosts.len(), known);
 }
