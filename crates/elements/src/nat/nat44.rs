@@ -17,7 +17,7 @@
 //!   FromHost, in its namespace. With neither, or where the kernel reports none, as of FromDevice, they are those that were last written to the handler `addresses`. Those that a statement uses are the router's own. May be
 //!   repeated.
 //! * `VRF NAME` a VRF, in the order of the values of the VRF annotation from 1; may be repeated. 0 is the main table.
-//! * `OUTSIDE PAINT ...` the paints of packets that have come by outside links. They are dropped if they have an inside address, translated or static, as their source or destination, unless they are
+//! * `OUTSIDE PAINT ...` the paints of packets that have come by outside links. They are dropped if they have an inside address, translated or static, of the main table or of their own VRF, as their source or destination, unless they are
 //!   exempt. Without it, anyone may send from or to inside addresses.
 //! * `RESERVED PORT[-PORT] ...` ports of the router's own addresses that inside hosts do not get, because programs of the router use them.
 //! * `HAIRPINS N` the last N inputs are for packets that leave by inside links, default 0. With such inputs, packets between inside hosts by outside addresses keep their source
@@ -41,7 +41,7 @@
 //! * IPv6 addresses may be inside in `translate`, `forward` and `static`; a NAT64 makes IPv4 packets of theirs. Then each network of 64 bits is a subscriber. `prefix PREFIX`
 //!   says behind what IPv6 hosts see IPv4 addresses, default 64:ff9b::/96.
 //! * `vrf NAME` behind inside IPv4 addresses in `translate`, `forward` and `static` means those of a VRF: packets with its annotation. Each host is a subscriber. Hosts of several VRFs may have the
-//!   same address and share an outside one. What comes back gets the host's VRF annotation, and 0 if the host is in the main table.
+//!   same address and share an outside one. What comes back gets the host's VRF annotation, and 0 if the host is in the main table. What is for the router itself keeps that of its link.
 //! * `interface NAME` in place of an outside address in `translate`, and behind `on` in `forward`, stands for the addresses that the interface has now, eight at most: those of a DHCP lease, for example. Before it has one, packets of
 //!   its hosts are dropped as `no-outside-address`. When an address goes, its sessions end, and are noted. Not used are addresses that a statement has inside, or names in `static` or a pool.
 //! * `static INSIDE to OUTSIDE` translates addresses one by one, for all protocols. It takes no sessions, but for FTP and SIP, whose text changes; those count as sessions of forwards.
@@ -62,7 +62,7 @@
 //! sets the sequence number annotation, and the last inputs read it; so does NAT64 of packets for IPv6 hosts.
 //!
 //! **Cores:** the sessions are in one table for all workers. Packets of known sessions pass side by side. New sessions, changes of their state (both sides have agreed, one has
-//! finished), watched texts and ends take turns. So do packets of hosts in a VRF on their way out.
+//! finished), watched texts and ends take turns.
 //!
 //! **Drops:** `reverse-path` for inside addresses from outside, `no-mapping`, `mapping-filtered`, `no-free-port`, `no-outside-address`, `subscriber-limit`, `mapping-table-full`, `unreassembled`, `bad-length` for headers that are wrong. A full
 //! table gives up sessions that both sides have not agreed on yet or no more.
@@ -123,10 +123,12 @@ mod interfaces;
 mod views;
 mod vrfs;
 pub(super) mod watched;
+mod way;
 
 use interfaces::Interfaces;
 use views::{end_those, reaped, some, statements, subscribers};
 use vrfs::Vrfs;
+use way::Way;
 
 /// The name of the lock, for the profiler.
 pub(super) const SESSIONS: &str = "the sessions";
@@ -209,6 +211,12 @@ fn mark(nat: &Nat, packet: &mut Packet) {
 #[inline]
 fn is_for_inside(outcome: Option<Outcome>) -> bool {
     matches!(outcome, Some(Outcome::Translated | Outcome::Watched(_) | Outcome::Hairpin(_)))
+}
+
+/// The way of a packet that came to an input.
+#[inline]
+fn way(port: usize, outside: &[u8], vrfs: &Vrfs, packet: &Packet) -> Way {
+    Way { leaves: port > 0, from_outside: outside.contains(&packet.paint()), vrf: vrfs.number(packet) }
 }
 
 /// A value of the sequence number annotation: the source of the packet is an outside address already.
@@ -395,25 +403,17 @@ impl Translator {
             nat.look_ahead(packets, port > 0, ahead);
             let mut put_off = PutOff::default();
             for (packet, ahead) in batch.iter_mut().zip(&*ahead) {
-                let paint = packet.paint();
                 let is_translated = port > 0 && packet.anno_u32(anno::SEQUENCE) == TRANSLATED;
                 if is_translated {
                     packet.set_anno_u32(anno::SEQUENCE, 0);
                 }
-                let is_in_vrf = !vrfs.is_empty()
-                    && vrfs.number(packet) != 0
-                    && (port > 0 || !outside.contains(&paint))
-                    && !is_translated;
+                let way = way(port, outside, vrfs, packet);
                 let mut outcome = match packet.network_mut() {
                     None => Some(Outcome::Drop(Cause::Malformed)),
-                    Some(_) if is_in_vrf => None,
-                    Some(ip) if port == 0 => {
-                        nat.arriving_shared(now, ip, ahead, outside.contains(&paint), &mut put_off)
-                    }
                     Some(_) if is_translated => Some(Outcome::Unchanged),
-                    Some(ip) => nat.leaving_shared(now, ip, ahead, &mut put_off),
+                    Some(ip) => way.shared(&nat, now, ip, ahead, &mut put_off),
                 };
-                if port == 0 && is_for_inside(outcome) && !vrfs.place(&nat, packet) {
+                if port == 0 && is_for_inside(outcome) && !vrfs.place(&nat, packet, way.from_outside) {
                     outcome = Some(Outcome::Drop(Cause::NoMapping));
                 }
                 outcomes.push(outcome);
@@ -431,20 +431,15 @@ impl Translator {
             if outcome.is_some() {
                 continue;
             }
-            let (paint, vrf) = (packet.paint(), vrfs.number(packet));
+            let way = way(port, outside, vrfs, packet);
             let mut decided = match packet.network_mut() {
                 None => Outcome::Drop(Cause::Malformed),
-                Some(ip) if port == 0 && vrf != 0 && !outside.contains(&paint) => {
-                    nat.arriving_vrf(now, ip, vrf, false)
-                }
-                Some(ip) if port == 0 => nat.arriving(now, ip, ahead, outside.contains(&paint)),
-                Some(ip) if vrf != 0 => nat.leaving_vrf(now, ip, vrf, false),
-                Some(ip) => nat.leaving(now, ip, ahead),
+                Some(ip) => way.exclusive(&mut nat, now, ip, ahead),
             };
             if let Outcome::Watched(number) = decided {
                 watched::edit(&mut nat, now, number, usize::from(port == 0), packet);
             }
-            if port == 0 && is_for_inside(Some(decided)) && !vrfs.place(&nat, packet) {
+            if port == 0 && is_for_inside(Some(decided)) && !vrfs.place(&nat, packet, way.from_outside) {
                 decided = Outcome::Drop(Cause::NoMapping);
             }
             if has_six {
@@ -676,19 +671,17 @@ impl Rehearsal for Translator {
     fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, mut packet: Packet) -> Rehearsed {
         let shared = self.nat().clone();
         let mut nat = shared.write();
-        let from_outside = self.outside.contains(&packet.paint());
-        let vrf = if port == 0 && from_outside { 0 } else { self.vrfs.number(&packet) };
+        let way = way(port, &self.outside, &self.vrfs, &packet);
         let before = packet.network().unwrap_or_default().to_vec();
         let is_translated = port > 0 && packet.anno_u32(anno::SEQUENCE) == TRANSLATED;
         let outcome = match packet.network_mut() {
             None => Outcome::Drop(Cause::Malformed),
             Some(_) if port >= self.inward => Translator::inward(&nat, &mut packet),
             Some(_) if is_translated => Outcome::Unchanged,
-            Some(ip) if vrf != 0 && port == 0 => nat.arriving_vrf(cx.now(), ip, vrf, true),
-            Some(ip) if vrf != 0 => nat.leaving_vrf(cx.now(), ip, vrf, true),
-            Some(ip) => nat.rehearse(cx.now(), ip, port > 0, from_outside),
+            Some(ip) => way.rehearse(&mut nat, cx.now(), ip),
         };
-        let is_placed = port > 0 || !is_for_inside(Some(outcome)) || self.vrfs.place(&nat, &mut packet);
+        let is_placed =
+            port > 0 || !is_for_inside(Some(outcome)) || self.vrfs.place(&nat, &mut packet, way.from_outside);
         let outcome = if is_placed { outcome } else { Outcome::Drop(Cause::NoMapping) };
         let note = nat.explain(outcome, &before, packet.network().unwrap_or_default());
         if port == 0 && self.link.has_six.load(Ordering::Relaxed) {

@@ -259,9 +259,28 @@ impl Nat {
         self.known_stand_in(host).is_some() || self.policy.translation6(host).is_some()
     }
 
+    /// Whether a packet that comes by an outside link of a VRF has the address of a host in that VRF.
+    #[inline]
+    pub fn is_spoofed_in(&self, ip: &[u8], number: u32) -> bool {
+        let is_inside = |address: u32| {
+            let host = vrf::host(number, address);
+            match self.known_stand_in(host) {
+                Some(known) => self.is_inside(known),
+                None => self.policy.translation6(host).is_some(),
+            }
+        };
+        source(ip).is_some_and(is_inside) || destination(ip).is_some_and(is_inside)
+    }
+
+    /// Whether a packet is for an outside address that is the router's own.
+    #[inline]
+    pub fn is_for_own(&self, ip: &[u8]) -> bool {
+        destination(ip).is_some_and(|address| self.is_own(address))
+    }
+
     /// Whether an address is the router's own, and an outside one.
     #[inline]
-    pub fn is_own(&self, address: u32) -> bool {
+    fn is_own(&self, address: u32) -> bool {
         self.own.contains(&address)
     }
 

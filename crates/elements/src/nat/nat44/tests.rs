@@ -687,3 +687,69 @@ fn hosts_of_several_vrfs_share_an_address() {
         assert!(found.iter().any(|error| error.contains(why)), "{found:?}");
     }
 }
+
+#[test]
+fn an_outside_link_may_be_in_a_vrf() {
+    let files = Temp::new();
+    let file = files.file("nat", "translate 10.0.1.0/24 vrf red to 192.0.2.1\n");
+    let run = Rig::text(&text(&file, ", VRF red, VRF up")).ready();
+    let of = |vrf: u8, paint: u8, headers: &str| {
+        let mut packet = packet(paint, headers);
+        packet.set_anno_u8(anno::VRF, vrf);
+        packet
+    };
+    run.give("i1", vec![of(1, 2, ASKS)]);
+    let run = run.again();
+    let taken = port(&sent(&run, "o1")[0]);
+    // The router itself has the host's port: it gets another one.
+    run.give("i1", vec![of(2, 0, &format!("ip 192.0.2.1 to 203.0.113.1 / udp {taken} to 53"))]);
+    let run = run.again();
+    let given = port(&sent(&run, "o1")[0]);
+    assert_ne!(given, taken);
+    let answers =
+        [taken, given, 22].map(|to| of(2, 1, &format!("ip 203.0.113.1 to 192.0.2.1 / udp 53 to {to}")));
+    run.give("i0", answers.into());
+    run.give(
+        "i0",
+        vec![
+            of(1, 1, "ip 203.0.113.1 to 10.0.1.2 / udp 53 to 1"),
+            of(2, 1, "ip 203.0.113.1 to 10.0.1.2 / udp 53 to 1"),
+        ],
+    );
+    let run = run.again();
+    let found: Vec<(u8, String)> =
+        run.out("o0").iter().map(|packet| (packet.anno_u8(anno::VRF), ends(packet.data()))).collect();
+    let from = "203.0.113.1:53";
+    assert_eq!(
+        found,
+        [
+            (1, format!("{from} 10.0.1.2:1000")),
+            // What is for the router stays in the VRF of the link.
+            (2, format!("{from} 192.0.2.1:{taken}")),
+            (2, format!("{from} 192.0.2.1:22")),
+            (2, format!("{from} 10.0.1.2:1")),
+        ]
+    );
+    assert_eq!(run.drops("nat"), [(Reason::ReversePath, 1)]);
+}
+
+/// Which packets take turns with other workers.
+#[test]
+fn what_has_no_session_to_begin_takes_no_turn() {
+    let policy = sound(nat::read("test", "translate 10.0.1.0/24 vrf red to 192.0.2.1\n")).unwrap();
+    let nat = Nat::new(policy, &[0xc000_0201], 1);
+    for (leaves, from_outside, vrf, headers, want) in [
+        (true, false, "red", "ip 172.16.0.1 to 203.0.113.1 / udp 1 to 2", Some(Outcome::Unchanged)),
+        (true, false, "blue", "ip 10.0.1.2 to 203.0.113.1 / udp 1 to 2", Some(Outcome::Unchanged)),
+        (true, false, "red", ASKS, None),
+        (false, false, "red", "ip 10.0.1.2 to 10.0.2.2 / udp 1 to 2", Some(Outcome::Unchanged)),
+        (false, true, "blue", "ip 203.0.113.1 to 10.0.1.2 / udp 1 to 2", Some(Outcome::Unchanged)),
+        (false, true, "red", "ip 203.0.113.1 to 10.0.1.2 / udp 1 to 2", Some(Outcome::Drop(Cause::Spoofed))),
+    ] {
+        let way = Way { leaves, from_outside, vrf: nat::vrf::number(vrf) };
+        let (mut ip, mut ahead) = (wire::compose::compose(headers).unwrap().bytes, Vec::new());
+        nat.look_ahead([&ip[..]].into_iter(), leaves, &mut ahead);
+        let found = way.shared(&nat, 0, &mut ip, &ahead[0], &mut PutOff::default());
+        assert_eq!(found, want, "{vrf}: {headers}");
+    }
+}

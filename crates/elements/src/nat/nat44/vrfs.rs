@@ -55,10 +55,11 @@ impl Vrfs {
         self.all.iter().find(|(_, other)| other == name).map(|(number, _)| *number)
     }
 
-    /// Puts a packet that is for an inside host now into the host's table. Returns whether there is one.
+    /// Puts a packet that is for an inside host now into the host's table. Returns whether there is one. What comes from outside for the router itself
+    /// stays in the table of its link, which has the address.
     #[inline]
-    pub(super) fn place(&self, nat: &Nat, packet: &mut Packet) -> bool {
-        if self.all.is_empty() {
+    pub(super) fn place(&self, nat: &Nat, packet: &mut Packet, from_outside: bool) -> bool {
+        if self.all.is_empty() || (from_outside && packet.network().is_some_and(|ip| nat.is_for_own(ip))) {
             return true;
         }
         let number = packet.network_mut().and_then(|ip| nat.into_vrf(ip));

@@ -260,11 +260,13 @@ fn what_is_passed_on_or_known_needs_a_shared_reference_alone() {
 
 #[test]
 fn an_address_of_a_vrf_is_not_that_of_the_main_table() {
-    let mut nat =
-        nat(&format!("translate 10.0.1.0/24 vrf red to 192.0.2.1\n{HOME}\nforward tcp 443 to 10.0.1.9 vrf red\n"));
+    let mut nat = nat(&format!(
+        "translate 10.0.1.0/24 vrf red to 192.0.2.1\n{HOME}\nforward tcp 443 to 10.0.1.9 vrf red\n"
+    ));
     let main = out(&mut nat, 0, "ip 10.0.1.5 > 203.0.113.1 / udp 4000 > 53").unwrap();
     // Who has the same address in another VRF, and no translation, is not the host of the main table.
-    let mut ip = go_in(&mut nat, 0, "blue", "ip 10.0.1.5 > 192.0.2.1 / tcp 4000 > 443 flags S", false).unwrap();
+    let mut ip =
+        go_in(&mut nat, 0, "blue", "ip 10.0.1.5 > 192.0.2.1 / tcp 4000 > 443 flags S", false).unwrap();
     assert_eq!(placed(&nat, &mut ip), "red: 10.0.1.5:4000 > 10.0.1.9:443");
     // Nor is an error about a packet to it one about the session of that host.
     let about = packet("ip 203.0.113.1 > 10.0.1.5 / udp 53 > 4000 / payload 9");
@@ -290,4 +292,64 @@ fn hosts_that_reach_nobody_are_forgotten() {
         assert_eq!(go_in(&mut nat, 0, "blue", &line, false), Err(Outcome::Drop(Cause::NoMapping)));
     }
     assert_eq!(nat.subscribers.hosts.len(), known);
+}
+
+#[test]
+fn an_outside_link_in_a_vrf_guards_the_ports_of_the_router() {
+    // Those of a translation are two; 22 is none of them.
+    let mut nat = nat("translate 10.0.1.0/24 vrf red to 192.0.2.1 ports 5000-5001\n");
+    let own = "ip 192.0.2.1 > 203.0.113.1 / udp";
+    assert_eq!(
+        out_of(&mut nat, "blue", &format!("{own} 5000 > 53")),
+        Ok("192.0.2.1:5000 > 203.0.113.1:53".to_owned())
+    );
+    let host = |n: u8| format!("ip 10.0.1.{n} > 203.0.113.1 / udp 4000 > 53");
+    assert_eq!(port(&out_of(&mut nat, "red", &host(5)).unwrap()), 5001);
+    assert_eq!(out_of(&mut nat, "red", &host(6)), Err(Outcome::Drop(Cause::NoPort)));
+    let answer = |to: u16| format!("ip 203.0.113.1 > 192.0.2.1 / udp 53 > {to}");
+    assert_eq!(into(&mut nat, &answer(5000)), Ok("main: 203.0.113.1:53 > 192.0.2.1:5000".to_owned()));
+    assert_eq!(into(&mut nat, &answer(5001)), Ok("red: 203.0.113.1:53 > 10.0.1.5:4000".to_owned()));
+    let same = out_of(&mut nat, "blue", &format!("{own} 22 > 53"));
+    assert_eq!((same, nat.len()), (Err(Outcome::Unchanged), 2));
+    // A port that a host has: another one, and the answer finds back. So does an error, and one about the answer.
+    let mut nat = self::nat("translate 10.0.1.0/24 vrf red to 192.0.2.1\n");
+    let taken = port(&out_of(&mut nat, "red", &host(5)).unwrap());
+    let left = go_in(&mut nat, 0, "blue", &format!("{own} {taken} > 53"), true).unwrap();
+    let given = port(&ends(&left));
+    assert_ne!(given, taken);
+    let mut back = packet(&answer(given));
+    assert_eq!(go(&mut nat, 0, &mut back, false), Outcome::Translated);
+    assert!(nat.is_for_own(&back));
+    assert_eq!(placed(&nat, &mut back), format!("main: 203.0.113.1:53 > 192.0.2.1:{taken}"));
+    let mut about = error(11, "198.51.100.1", "192.0.2.1", &left);
+    assert_eq!(go(&mut nat, 0, &mut about, false), Outcome::Translated);
+    let want = format!("main: 198.51.100.1 > 192.0.2.1 about 192.0.2.1:{taken} > 203.0.113.1:53");
+    assert_eq!(placed(&nat, &mut about), want);
+    let refused =
+        go_packet_in(&mut nat, 0, "blue", error(3, "192.0.2.1", "203.0.113.1", &back), true).unwrap();
+    let want = format!("192.0.2.1 > 203.0.113.1 about 203.0.113.1:53 > 192.0.2.1:{given}");
+    assert_eq!(ends(&refused), want);
+    // What is reserved needs nothing, and no host gets it.
+    let mut nat = self::nat("translate 10.0.1.0/24 vrf red to 192.0.2.1 ports 5000-5001\n");
+    nat.reserve_own((5000, 5000));
+    let reserved = out_of(&mut nat, "blue", &format!("{own} 5000 > 53"));
+    assert_eq!((reserved, nat.len()), (Err(Outcome::Unchanged), 0));
+    assert_eq!(port(&out_of(&mut nat, "red", &host(5)).unwrap()), 5001);
+}
+
+#[test]
+fn nobody_outside_has_the_address_of_a_host_of_the_vrf() {
+    let nat =
+        nat("translate 10.0.1.0/24 vrf red to 192.0.2.1\nforward tcp 443 on 192.0.2.1 to 10.0.2.9 vrf red\n\
+         static 10.0.3.9 vrf blue to 192.0.2.9\n");
+    for (name, line, is_spoofed) in [
+        ("red", "ip 10.0.1.5 > 192.0.2.1 / udp 1 > 2", true),
+        ("red", "ip 203.0.113.1 > 10.0.1.5 / udp 1 > 2", true),
+        ("blue", "ip 203.0.113.1 > 10.0.1.5 / udp 1 > 2", false),
+        ("blue", "ip 203.0.113.1 > 10.0.3.9 / udp 1 > 2", true),
+        // A forward alone hides no address.
+        ("red", "ip 203.0.113.1 > 10.0.2.9 / udp 1 > 2", false),
+    ] {
+        assert_eq!(nat.is_spoofed_in(&packet(line), vrf::number(name)), is_spoofed, "{name}: {line}");
+    }
 }
