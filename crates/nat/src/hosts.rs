@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
 
 use crate::policy::Policy;
+use crate::vrf;
 
 /// Addresses below this one stand for hosts and networks.
 pub(crate) const STAND_INS: u32 = 1 << 24;
@@ -204,6 +205,12 @@ impl Hosts {
             None => self.address(inside),
         };
         Ipv6Addr::from(address.unwrap_or_default()).into()
+    }
+
+    /// The address that a host says of itself in text: one in a VRF has an IPv4 address.
+    pub(crate) fn said(&self, inside: u32) -> IpAddr {
+        let name = self.name(inside);
+        vrf::of_listed(name).map_or(name, |(_, address)| address.into())
     }
 
     /// The subscriber that people know by an address.

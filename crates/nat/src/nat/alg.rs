@@ -105,7 +105,7 @@ impl Nat {
             }
         }
         // Nobody opens ways to other hosts.
-        let own = self.subscribers.hosts.name(forward.src);
+        let own = self.subscribers.hosts.said(forward.src);
         if command.address.is_some_and(|address| address != own) {
             return None;
         }

@@ -71,7 +71,7 @@ impl Nat {
         payload: &[u8],
     ) -> (Vec<Edit>, bool) {
         // Messages of IPv6 hosts say addresses that no IPv4 host can use.
-        let IpAddr::V4(own) = self.subscribers.hosts.name(ends.forward.src) else {
+        let IpAddr::V4(own) = self.subscribers.hosts.said(ends.forward.src) else {
             return (Vec::new(), false);
         };
         let (mut edits, mut is_whole) = (Vec::new(), true);
@@ -174,13 +174,16 @@ impl Nat {
 
     /// Edits of a message that comes in.
     fn sip_inward(&self, Ends { forward, reply }: Ends, message: &Message) -> Vec<Edit> {
-        let IpAddr::V4(own) = self.subscribers.hosts.name(forward.src) else { return Vec::new() };
+        let hosts = &self.subscribers.hosts;
+        let (IpAddr::V4(own), name) = (hosts.said(forward.src), hosts.name(forward.src)) else {
+            return Vec::new();
+        };
         let outside = Ipv4Addr::from(reply.dst);
         let inside = |port: u16| match port == reply.dport {
             true => Some(forward.sport),
             false => {
                 let owner = self.owner(UDP, (outside, port))?;
-                (owner.0 == IpAddr::V4(own)).then_some(owner.1)
+                (owner.0 == name).then_some(owner.1)
             }
         };
         let mut edits = Vec::new();

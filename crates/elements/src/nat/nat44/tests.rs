@@ -294,15 +294,28 @@ fn through(run: Run, name: &str, packet: Packet) -> (Run, Vec<u8>) {
     (run, out)
 }
 
+/// The main table, and a VRF: what statements say of it, what the configuration does, and its number.
+const TABLES: [(&str, &str, u8); 2] = [("", "", 0), (" vrf red", ", VRF blue, VRF red", 2)];
+
+/// A packet of a host in such a table.
+fn of_table(table: u8, mut packet: Packet) -> Packet {
+    packet.set_anno_u8(anno::VRF, table);
+    packet
+}
+
 const CLIENT: (&str, u16) = ("10.0.1.2", 4000);
 const FTP: (&str, u16) = ("203.0.113.1", 21);
 
 #[test]
 fn an_ftp_client_says_an_outside_address() {
     let files = Temp::new();
-    for filter in ["endpoint-independent", "address-and-port-dependent"] {
-        let statements = format!("translate 10.0.1.0/24 to 192.0.2.1\nfilter {filter}\nlog ports");
-        let run = Rig::text(&text(&files.file("nat", &statements), "")).ready();
+    let filters = ["endpoint-independent", "address-and-port-dependent"];
+    for (filter, (vrf, names, table)) in filters.iter().flat_map(|filter| TABLES.map(|one| (*filter, one))) {
+        let statements = format!("translate 10.0.1.0/24{vrf} to 192.0.2.1\nfilter {filter}\nlog ports");
+        let run = Rig::text(&text(&files.file("nat", &statements), names)).ready();
+        let segment = |paint, from, to, numbers, text: &str| {
+            of_table(if paint == 2 { table } else { 0 }, segment(paint, from, to, numbers, text))
+        };
         let said = "PORT 10,0,1,2,3,9\r\n";
         let (run, out) = through(run, "i1", segment(2, CLIENT, FTP, [100, 0], said));
         let control = port(&ends(&out));
@@ -321,8 +334,11 @@ fn an_ftp_client_says_an_outside_address() {
         assert_eq!(text_of(&out), (50, 119, "200 ok\r\n".to_owned()));
         // The server connects from any port; others only if the filter lets them in.
         let syn = |from: &str| packet(1, &format!("ip {from} to 192.0.2.1 / tcp 20 to {data} flags S"));
-        let (run, out) = through(run, "i0", syn("203.0.113.1"));
-        assert_eq!(ends(&out), "203.0.113.1:20 10.0.1.2:777");
+        run.give("i0", vec![syn("203.0.113.1")]);
+        let run = run.again();
+        let found: Vec<(u8, String)> =
+            run.out("o0").iter().map(|packet| (packet.anno_u8(anno::VRF), ends(packet.data()))).collect();
+        assert_eq!(found.last(), Some(&(table, "203.0.113.1:20 10.0.1.2:777".to_owned())));
         let (run, out) = through(run, "i0", syn("203.0.113.9"));
         assert_eq!(out.is_empty(), filter != "endpoint-independent");
         // An address of another host stays.
@@ -340,9 +356,18 @@ fn an_ftp_client_says_an_outside_address() {
 
 #[test]
 fn an_ftp_server_answers_with_an_outside_address() {
+    TABLES.into_iter().for_each(an_ftp_server_answers);
+}
+
+fn an_ftp_server_answers((vrf, names, table): (&str, &str, u8)) {
     let files = Temp::new();
-    let statements = "translate 10.0.1.0/24 to 192.0.2.1\nforward tcp 2121 to 10.0.1.20 port 21";
-    let run = Rig::text(&text(&files.file("nat", statements), "")).ready();
+    let statements = format!(
+        "translate 10.0.1.0/24{vrf} to 192.0.2.1\nforward tcp 2121 on 192.0.2.1 to 10.0.1.20{vrf} port 21"
+    );
+    let run = Rig::text(&text(&files.file("nat", &statements), names)).ready();
+    let segment = |paint, from, to, numbers, text: &str| {
+        of_table(if paint == 2 { table } else { 0 }, segment(paint, from, to, numbers, text))
+    };
     let (client, server) = (("203.0.113.1", 4000), ("10.0.1.20", 21));
     let (run, out) = through(run, "i0", segment(1, client, ("192.0.2.1", 2121), [7, 1], "PASV\r\n"));
     assert_eq!(text_of(&out).2, "PASV\r\n");
@@ -433,12 +458,17 @@ fn ftp_of_a_host_with_an_address_for_itself_says_that_one() {
 
 #[test]
 fn a_phone_says_an_outside_address() {
+    TABLES.into_iter().for_each(a_phone_says);
+}
+
+fn a_phone_says((vrf, names, table): (&str, &str, u8)) {
     let files = Temp::new();
-    let file = files.file("nat", "translate 10.0.1.0/24 to 192.0.2.1\nalg sip on");
-    let mut run = Rig::text(&text(&file, "")).ready();
+    let file = files.file("nat", &format!("translate 10.0.1.0/24{vrf} to 192.0.2.1\nalg sip on"));
+    let mut run = Rig::text(&text(&file, names)).ready();
     let datagram = |paint, from: (&str, u16), to: (&str, u16), text: &str| {
         let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
-        packet(paint, &format!("ip {} to {} / udp {} to {} / hex {hex}", from.0, to.0, from.1, to.1))
+        let line = format!("ip {} to {} / udp {} to {} / hex {hex}", from.0, to.0, from.1, to.1);
+        of_table(if paint == 2 { table } else { 0 }, packet(paint, &line))
     };
     let (phone, proxy) = (("10.0.1.2", 5060), ("203.0.113.1", 5060));
     // Several lengths, so that odd and even ones come, with a checksum and without.
