@@ -146,7 +146,7 @@ reasons! {
     RouterStopped "router-stopped" "The router ended while the packet was on its way.";
     Aged "aged" "The packet waited longer than allowed.";
     Impaired "impaired" "An element that simulates loss or damage took the packet.";
-    HotSwap "hot-swap" "The packet was held by an element for which a new configuration has no successor.";
+    HotSwap "hot-swap" "The packet was held by an element, or was of a VRF, for which a new configuration has no successor.";
 }
 
 impl std::fmt::Display for Reason {

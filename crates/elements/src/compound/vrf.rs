@@ -163,7 +163,7 @@ impl Router {
 
     /// What puts IPv4 packets together, of which each source may have so many that wait.
     pub(super) fn reassembler4(&self, most: usize) -> String {
-        let vrf = if self.vrfs.is_empty() { String::new() } else { format!(", {}", self.keyword()) };
+        let vrf = if self.vrfs.is_empty() { String::new() } else { format!(", {}", self.with_names()) };
         format!("IPReassembler(OVERLAP drop, MAX_PER_SOURCE {most}{vrf})")
     }
 
@@ -171,8 +171,14 @@ impl Router {
     pub(super) fn reassembler6(&self) -> String {
         match self.vrfs.is_empty() {
             true => "IP6Reassembler".to_owned(),
-            false => format!("IP6Reassembler({})", self.keyword()),
+            false => format!("IP6Reassembler({})", self.with_names()),
         }
+    }
+
+    /// Arguments of what keeps packets, whose VRFs may have other numbers when it goes on with them.
+    fn with_names(&self) -> String {
+        let names: String = self.vrfs.iter().map(|vrf| format!(", VRF {}", vrf.name)).collect();
+        self.keyword().to_owned() + &names
     }
 
     /// An argument of what looks up by the packet's table, and of what marks packets with their table.

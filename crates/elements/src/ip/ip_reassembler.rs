@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPReassembler
 //!
-//! `IPReassembler([keywords HIMEM, MAX_PACKETS, MAX_PER_SOURCE, OVERLAP, TIMEOUT, MAX_MTU_ANNO, VRF_ANNO])`
+//! `IPReassembler([keywords HIMEM, MAX_PACKETS, MAX_PER_SOURCE, OVERLAP, TIMEOUT, MAX_MTU_ANNO, VRF_ANNO, VRF])`
 //!
 //! Puts the fragments of IP packets together again; other packets pass unchanged.
 //!
@@ -21,12 +21,15 @@
 //! * `MAX_MTU_ANNO` 2-byte annotation that receives the length of the longest fragment.
 //! * `VRF_ANNO` annotation of one byte, as `VRF`: fragments in which it differs are of different packets, and so are their
 //!   sources.
+//! * `VRF NAME` a VRF, in the order of the values of `VRF_ANNO` from 1; may be repeated. By its name, fragments that wait stay in their VRF when another configuration takes over and
+//!   numbers VRFs otherwise. Those are dropped whose VRF is gone, or had no name; 0 is the main table.
 //!
 //! **Metadata:** network header position and `VRF_ANNO` read; the whole has the annotations of its first fragment and the timestamp of
 //! the one that completed it.
 //!
 //! **Drops:** `bad-fragment`, fragments with impossible lengths or offsets and those that contradict the end already known;
-//! `fragment-overlap`, with `OVERLAP drop`; `fragment-ecn`; `reassembly-timeout`; `reassembly-limit`; `no-memory`.
+//! `fragment-overlap`, with `OVERLAP drop`; `fragment-ecn`; `reassembly-timeout`; `reassembly-limit`; `no-memory`; `hot-swap`, fragments of a VRF that is not in
+//! the new configuration.
 //!
 //! A fragment that met congestion (CE) marks the whole, if all fragments are of a transport that takes such marks (ECT).
 //! Packets of which only some fragments are Not-ECT are dropped, as Linux does (RFC 3168, 5.3).
@@ -57,8 +60,9 @@ use element::{Class, Cx, Element, HotSwap, PacketHolder, Reason, Rehearsal, Rehe
 use packet::{Batch, Packet};
 use tables::slab::{Id, List, Slab};
 
-use self::waiting::{DatagramKey, FragmentPlace, Waiting, make_head, place, source};
+use self::waiting::{DatagramKey, FragmentPlace, Waiting, make_head, place, renumbered, source, vrf};
 use super::header;
+use super::vrf_names::VrfNames;
 use crate::tools::{Anno, Spare};
 
 mod waiting;
@@ -112,7 +116,7 @@ struct IpReassembler {
     overlap: Overlap,
     timeout: Nanos,
     mtu_anno: Option<usize>,
-    vrf_anno: Option<usize>,
+    vrfs: VrfNames,
     waiting: Slab<DatagramKey, Waiting, 1>,
     /// Those packets, the one whose last fragment came longest ago first.
     ages: List,
@@ -136,7 +140,7 @@ impl IpReassembler {
         self.seen += 1;
         let now = cx.now();
         self.reap(cx, now);
-        let Some(place) = place(&packet, self.vrf_anno) else {
+        let Some(place) = place(&packet, &self.vrfs) else {
             self.bad += 1;
             cx.drop(Reason::BadFragment, packet);
             return None;
@@ -330,7 +334,7 @@ impl IpReassembler {
             overlap: self.overlap,
             timeout: self.timeout,
             mtu_anno: self.mtu_anno,
-            vrf_anno: self.vrf_anno,
+            vrfs: self.vrfs.clone(),
             waiting: Slab::new(0),
             by_source: self
                 .by_source
@@ -358,7 +362,7 @@ impl IpReassembler {
                 "the memory for fragments is used up, and others would be given up first".into(),
             );
         }
-        let key = place(&packet, self.vrf_anno).map_or(DatagramKey::default(), |place| place.key);
+        let key = place(&packet, &self.vrfs).map_or(DatagramKey::default(), |place| place.key);
         let Some(mut apart) = self.apart(key) else {
             return Rehearsed::Unknown("packet memory is exhausted".into());
         };
@@ -428,7 +432,7 @@ impl Element for IpReassembler {
         self.overlap = args.keyword("OVERLAP", Overlap::default());
         let timeout = args.keyword("TIMEOUT", TIMEOUT);
         self.mtu_anno = args.keyword_opt::<Anno<2>>("MAX_MTU_ANNO").map(|anno| anno.0);
-        self.vrf_anno = args.keyword_opt::<Anno<1>>("VRF_ANNO").map(|anno| anno.0);
+        self.vrfs = VrfNames::configure(args);
         self.timeout = u64::try_from(timeout.as_nanos()).unwrap_or(Nanos::MAX / 2).min(Nanos::MAX / 2);
         self.waiting = Slab::new(RandomState::new().hash_one(0));
         self.spare = Spare::new(self.himem / 2);
@@ -480,6 +484,37 @@ impl Rehearsal for IpReassembler {
     }
 }
 
+impl IpReassembler {
+    /// Takes over what waits in another one, of which nothing waits here. Each VRF is known by its name.
+    fn take_waiting(&mut self, cx: &mut Cx<'_>, old: &mut IpReassembler) {
+        if self.vrfs.are_those(&old.vrfs) {
+            std::mem::swap(&mut self.waiting, &mut old.waiting);
+            std::mem::swap(&mut self.ages, &mut old.ages);
+            std::mem::swap(&mut self.used, &mut old.used);
+            return;
+        }
+        let mut theirs = std::mem::take(&mut old.waiting);
+        let ids: Vec<Id> = theirs.list(0, std::mem::take(&mut old.ages)).collect();
+        old.used = 0;
+        for id in ids {
+            let (key, mut waiting) = (theirs.key(id), std::mem::take(&mut theirs[id]));
+            let Some(number) = self.vrfs.heir(&old.vrfs, vrf(key)) else {
+                self.failed += u64::from(!waiting.spoilt);
+                match waiting.head {
+                    Some(head) => cx.drop(Reason::HotSwap, head),
+                    None => cx.count_drops(Reason::HotSwap, 1),
+                }
+                continue;
+            };
+            waiting.head.iter_mut().for_each(|head| self.vrfs.mark(head, number));
+            let id = self.waiting.add(renumbered(key, number));
+            self.waiting.link_last(0, &mut self.ages, id);
+            self.used += waiting.memory();
+            self.waiting[id] = waiting;
+        }
+    }
+}
+
 impl HotSwap for IpReassembler {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<IpReassembler>(old) else { return false };
@@ -489,9 +524,7 @@ impl HotSwap for IpReassembler {
         self.failed.take(&mut old.failed);
         self.bad.take(&mut old.bad);
         if self.waiting.is_empty() {
-            std::mem::swap(&mut self.waiting, &mut old.waiting);
-            std::mem::swap(&mut self.ages, &mut old.ages);
-            std::mem::swap(&mut self.used, &mut old.used);
+            self.take_waiting(cx, old);
             self.by_source.clear();
             if self.max_per_source < u32::MAX {
                 let keys = self.waiting.list(0, self.ages).map(|id| self.waiting.key(id));
@@ -713,6 +746,53 @@ mod tests {
         let begun = (0..8).map(|id| of(id % 2, id, 0, true)).collect();
         let run = Rig::new("IPReassembler(VRF_ANNO VRF, MAX_PER_SOURCE 3)").packets(begun).run();
         assert_eq!(run.drops("e"), [(Reason::ReassemblyTimeout, 6), (Reason::ReassemblyLimit, 2)]);
+    }
+
+    #[test]
+    fn fragments_stay_in_their_vrf_through_a_swap() {
+        // The identification says which VRF a fragment was of before.
+        let of = |before: u8, vrf: u8, start, more| {
+            let mut p = fragment(before, start, 8, more);
+            p.set_anno_u8(packet::anno::VRF, vrf);
+            p
+        };
+        let text = |vrfs: &str| {
+            format!("i :: TestIn -> e :: IPReassembler(MAX_PER_SOURCE 9{vrfs}) -> o :: TestOut;")
+        };
+        let both = ", VRF_ANNO VRF, VRF red, VRF blue";
+        // Which are put together: by their numbers before and after.
+        for (before, after, wholes) in [
+            (both, both, vec![(0, 0), (1, 1), (2, 2)]),
+            (both, ", VRF_ANNO VRF, VRF blue, VRF red", vec![(0, 0), (1, 2), (2, 1)]),
+            (both, ", VRF_ANNO VRF, VRF new, VRF blue", vec![(0, 0), (2, 2)]),
+            (both, ", VRF_ANNO VRF, VRF blue", vec![(0, 0), (2, 1)]),
+            (both, ", VRF_ANNO VRF, VRF crimson, VRF navy", vec![(0, 0)]),
+            (both, ", VRF_ANNO VRF", vec![(0, 0)]),
+            (", VRF_ANNO VRF", ", VRF_ANNO VRF", vec![(0, 0)]),
+            (", VRF_ANNO VRF", both, vec![(0, 0)]),
+            (both, "", vec![(0, 0)]),
+        ] {
+            let first = [0, 1, 2].map(|vrf| of(vrf, vrf, 0, true)).into();
+            let run = Rig::text(&text(before)).packets(first).ready();
+            let mut run = run.run_for(Duration::from_millis(1));
+            let swapped = run.swap(&text(after)).unwrap();
+            assert_eq!(swapped.lost(), 0, "{before} {after}: {swapped}");
+            let dropped =
+                run.drops("e").iter().find(|(reason, _)| *reason == Reason::HotSwap).map_or(0, |one| one.1);
+            assert_eq!(dropped, 3 - wholes.len() as u64, "{before} {after}");
+            run.give("i", (0..12).map(|n| of(n / 4, n % 4, 8, false)).collect());
+            let run = run.again();
+            let found: Vec<(u8, u8)> =
+                run.out("o").iter().map(|p| (p.data()[5], p.anno_u8(packet::anno::VRF))).collect();
+            assert_eq!(found, wholes, "{before} {after}");
+        }
+        for (vrfs, why) in [
+            (", VRF red", "say which by VRF_ANNO"),
+            (", VRF_ANNO VRF, VRF red, VRF red", "VRF red stands here twice"),
+        ] {
+            let found = Rig::text(&text(vrfs)).errors();
+            assert!(found.iter().any(|error| error.contains(why)), "{found:?}");
+        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod set_rand_ip_address;
 pub(crate) mod source_route;
 mod store_ip_address;
 mod strip_ip_header;
+pub(crate) mod vrf_names;
 
 /// The classes of this kind.
 pub static CLASSES: &[element::Class] = &[

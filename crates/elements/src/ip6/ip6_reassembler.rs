@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IP6Reassembler
 //!
-//! `IP6Reassembler([keywords HIMEM, TIMEOUT, MAX_FRAGMENTS, VRF_ANNO])`
+//! `IP6Reassembler([keywords HIMEM, TIMEOUT, MAX_FRAGMENTS, VRF_ANNO, VRF])`
 //!
 //! Puts the fragments of IPv6 packets together again; other packets pass unchanged.
 //!
@@ -14,13 +14,15 @@
 //! * `TIMEOUT` time from a packet's first fragment after which it is given up, default 60 s.
 //! * `MAX_FRAGMENTS` fragments that a packet may consist of, default 128.
 //! * `VRF_ANNO` annotation of one byte, as `VRF`: fragments in which it differs are of different packets.
+//! * `VRF NAME` a VRF, in the order of the values of `VRF_ANNO` from 1; may be repeated. By its name, fragments that wait stay in their VRF when another configuration takes over and
+//!   numbers VRFs otherwise. Those are dropped whose VRF is gone, or had no name; 0 is the main table.
 //!
 //! **Metadata:** network header position and `VRF_ANNO` read; the whole has the annotations of its first fragment and the timestamp of
 //! the one that completed it; on output 2 the parameter problem's pointer is set.
 //!
 //! **Drops:** `bad-fragment`: all fragments of a packet two of which overlap or contradict each other, exact copies of a
 //! fragment, and what output 2 or 3 would take; `fragment-ecn`; `reassembly-timeout`; `reassembly-limit`, when HIMEM or
-//! MAX_FRAGMENTS is reached; `no-memory`.
+//! MAX_FRAGMENTS is reached; `no-memory`; `hot-swap`, fragments of a VRF that is not in the new configuration.
 //!
 //! A fragment that met congestion (CE) marks the whole, if all fragments are of a transport that takes such marks (ECT).
 //! Packets of which only some fragments are Not-ECT are dropped, as Linux does (RFC 3168, 5.3).
@@ -54,7 +56,8 @@ use wire::{Protocol, ipv6};
 
 use super::{HEADER_LEN, header};
 use crate::ip::ecn;
-use crate::tools::{Anno, Spare, alloc_like, look_again_at, time_ns};
+use crate::ip::vrf_names::VrfNames;
+use crate::tools::{Spare, alloc_like, look_again_at, time_ns};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reassembler>::default())
@@ -145,7 +148,7 @@ struct Ip6Reassembler {
     himem: usize,
     timeout: Nanos,
     max_fragments: usize,
-    vrf_anno: Option<usize>,
+    vrfs: VrfNames,
     waiting: Slab<Key, Waiting, 1>,
     /// Those packets in the order in which their time runs out.
     order: List,
@@ -181,13 +184,13 @@ fn class(packet: &Packet) -> u8 {
     header(packet).map_or(0, |h| h[1] >> 4)
 }
 
-/// The fragment header of a packet, and where the payload ends; `None` for other packets. `vrf` is the annotation with its VRF.
-fn place(packet: &Packet, vrf: Option<usize>) -> Option<(Place, usize)> {
+/// The fragment header of a packet, and where the payload ends; `None` for other packets.
+fn place(packet: &Packet, vrfs: &VrfNames) -> Option<(Place, usize)> {
     let h = header(packet)?;
     let end = HEADER_LEN + usize::from(u16::from_be_bytes([h[4], h[5]]));
     let ip = packet.network()?;
     let payload = ip.get(HEADER_LEN..end)?;
-    let vrf = vrf.map_or(0, |at| packet.anno_u8(at));
+    let vrf = vrfs.of(packet);
     let address = |at: usize| h[at..].first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
     let place = |fragment: ipv6::Fragment, header_at: usize, named_at: usize| {
         let place = Place {
@@ -264,7 +267,7 @@ impl Waiting {
     /// Takes the bytes out of a fragment that was alone, because others come.
     fn open(&mut self) {
         if let (true, Some(first), Some(piece)) = (self.alone, &self.first, self.pieces.first())
-            && let Some((place, _)) = place(first, None)
+            && let Some((place, _)) = place(first, &VrfNames::default())
         {
             let at = place.ip_at + place.header_at + FRAGMENT_HEADER_LEN;
             self.bytes.extend_from_slice(&first.data()[at..at + piece.len]);
@@ -346,7 +349,7 @@ impl Waiting {
     /// The whole packet, with `ecn` added to its congestion field; `None` when it is too long or memory is exhausted.
     fn joined_bytes(&self, ecn: u8) -> Option<Packet> {
         let first = self.first.as_ref()?;
-        let (place, _) = place(first, None)?;
+        let (place, _) = place(first, &VrfNames::default())?;
         let headers_end = place.ip_at + place.header_at;
         let payload_len = place.header_at - HEADER_LEN + self.bytes.len();
         if payload_len > MAX_PAYLOAD {
@@ -396,7 +399,7 @@ fn without_header(packet: &mut Packet, place: &Place) {
 impl Ip6Reassembler {
     /// Takes a packet that may be a fragment; what goes on in its place.
     fn take(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
-        let Some((place, end)) = place(&packet, self.vrf_anno) else { return Some(packet) };
+        let Some((place, end)) = place(&packet, &self.vrfs) else { return Some(packet) };
         self.seen += 1;
         if place.start == 0 && !place.more {
             without_header(&mut packet, &place);
@@ -597,7 +600,7 @@ impl Ip6Reassembler {
             himem: usize::MAX,
             timeout: self.timeout,
             max_fragments: self.max_fragments,
-            vrf_anno: self.vrf_anno,
+            vrfs: self.vrfs.clone(),
             waiting: Slab::new(0),
             looks: true,
             ..Ip6Reassembler::default()
@@ -618,7 +621,7 @@ impl Ip6Reassembler {
                 "the memory for fragments is used up, and others would be given up".into(),
             );
         }
-        let key = place(&packet, self.vrf_anno).map_or(Key::default(), |(place, _)| place.key);
+        let key = place(&packet, &self.vrfs).map_or(Key::default(), |(place, _)| place.key);
         let Some(mut apart) = self.apart(key) else {
             return Rehearsed::Unknown("packet memory is exhausted".into());
         };
@@ -671,7 +674,7 @@ impl Element for Ip6Reassembler {
         self.himem = args.keyword("HIMEM", 1 << 20);
         self.timeout = time_ns(args, "TIMEOUT", 60 * SECOND);
         self.max_fragments = args.keyword("MAX_FRAGMENTS", 128);
-        self.vrf_anno = args.keyword_opt::<Anno<1>>("VRF_ANNO").map(|anno| anno.0);
+        self.vrfs = VrfNames::configure(args);
         self.waiting = Slab::new(RandomState::new().hash_one(0));
         self.spare = Spare::new(self.himem / 2);
     }
@@ -709,6 +712,38 @@ impl Rehearsal for Ip6Reassembler {
     }
 }
 
+impl Ip6Reassembler {
+    /// Takes over what waits in another one, of which nothing waits here. Each VRF is known by its name.
+    fn take_waiting(&mut self, cx: &mut Cx<'_>, old: &mut Ip6Reassembler) {
+        if self.vrfs.are_those(&old.vrfs) {
+            std::mem::swap(&mut self.waiting, &mut old.waiting);
+            std::mem::swap(&mut self.order, &mut old.order);
+            std::mem::swap(&mut self.used, &mut old.used);
+            return;
+        }
+        let mut theirs = std::mem::take(&mut old.waiting);
+        let ids: Vec<Id> = theirs.list(0, std::mem::take(&mut old.order)).collect();
+        old.used = 0;
+        for id in ids {
+            let ((from, to, number, vrf), mut waiting) = (theirs.key(id), std::mem::take(&mut theirs[id]));
+            let Some(vrf) = self.vrfs.heir(&old.vrfs, vrf) else {
+                let joined = waiting.joined();
+                self.failed += u64::from(!waiting.condemned);
+                self.joined -= joined;
+                // They have been taken, but are dropped now.
+                cx.made(joined as usize);
+                drop_all(cx, Reason::HotSwap, waiting.first, joined);
+                continue;
+            };
+            waiting.first.iter_mut().for_each(|first| self.vrfs.mark(first, vrf));
+            let id = self.waiting.add((from, to, number, vrf));
+            self.waiting.link_last(0, &mut self.order, id);
+            self.used += waiting.memory();
+            self.waiting[id] = waiting;
+        }
+    }
+}
+
 impl HotSwap for Ip6Reassembler {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Ip6Reassembler>(old) else { return false };
@@ -716,10 +751,9 @@ impl HotSwap for Ip6Reassembler {
         self.good.take(&mut old.good);
         self.failed.take(&mut old.failed);
         self.bad.take(&mut old.bad);
+        self.joined += std::mem::take(&mut old.joined);
         if self.waiting.is_empty() {
-            std::mem::swap(&mut self.waiting, &mut old.waiting);
-            std::mem::swap(&mut self.order, &mut old.order);
-            std::mem::swap(&mut self.used, &mut old.used);
+            self.take_waiting(cx, old);
             self.look_again(cx);
         }
         true

@@ -79,7 +79,8 @@ fn hosts_of_two_vrfs_share_an_outside_address() {
     if skip_without("hosts_of_two_vrfs_share_an_outside_address", &["ping", "ethtool"]) {
         return;
     }
-    for has_firewall in [false, true] {
+    // The outside is in the main table, or in a VRF of its own.
+    for (has_firewall, is_up) in [(false, false), (true, false), (false, true)] {
         let mut site = Site::new();
         let world = world(&site);
         let [statements, rules] = ["statements", "rules"].map(|name| site.path(name));
@@ -96,6 +97,9 @@ fn hosts_of_two_vrfs_share_an_outside_address() {
         ];
         arguments.extend(["--route", "0.0.0.0/0@red=192.0.2.2%d4", "--route", "0.0.0.0/0@blue=192.0.2.2%d4"]);
         arguments.extend(["--nat", &statements]);
+        if is_up {
+            arguments.extend(["--vrf", "up=d4"]);
+        }
         if has_firewall {
             arguments.extend(["--firewall", &rules]);
         }
@@ -103,6 +107,8 @@ fn hosts_of_two_vrfs_share_an_outside_address() {
         for vrf in [0, 1] {
             site.reaches(vrf, WORLD);
         }
+        // The router answers for itself.
+        world.run(&["ping", "-n", "-c", "1", "-W", "60", "192.0.2.1"]).unwrap();
         datagrams(&site, &world);
         forwards(&site, &world);
     }

@@ -4,6 +4,7 @@
 use element::clock::Nanos;
 use packet::Packet;
 
+use super::super::vrf_names::VrfNames;
 use super::super::{ecn, set_ip_checksum};
 use crate::tools::alloc_like;
 
@@ -50,8 +51,8 @@ pub(super) struct FragmentPlace {
     pub(super) transport: usize,
 }
 
-/// Reads where a fragment belongs; `None` for an impossible one. `vrf` is the annotation with its VRF.
-pub(super) fn place(packet: &Packet, vrf: Option<usize>) -> Option<FragmentPlace> {
+/// Reads where a fragment belongs; `None` for an impossible one.
+pub(super) fn place(packet: &Packet, vrfs: &VrfNames) -> Option<FragmentPlace> {
     let ip = packet.network()?;
     let at = packet.len() - ip.len();
     let h = ip.first_chunk::<20>()?;
@@ -63,7 +64,7 @@ pub(super) fn place(packet: &Packet, vrf: Option<usize>) -> Option<FragmentPlace
     let addresses = h[12..20].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
     let end = start + len;
     let possible = end + header_len <= 0xffff && total <= ip.len() && (!more || len.is_multiple_of(8));
-    let vrf = vrf.map_or(0, |at| u32::from(packet.anno_u8(at)));
+    let vrf = u32::from(vrfs.of(packet));
     let key = (addresses, vrf << 24 | u32::from(word(4)) << 8 | u32::from(h[9]));
     let (tos, ip_len, transport) = (h[1], total as u16, at + header_len);
     possible.then_some(FragmentPlace { key, start, end, more, tos, ip_len, transport })
@@ -198,6 +199,16 @@ impl Waiting {
 /// The source address of a packet.
 pub(super) fn source(key: DatagramKey) -> u64 {
     u64::from(key.1 >> 24) << 32 | key.0 >> 32
+}
+
+/// The number of the VRF of a packet.
+pub(super) fn vrf(key: DatagramKey) -> u8 {
+    (key.1 >> 24) as u8
+}
+
+/// The same packet, whose VRF has another number.
+pub(super) fn renumbered(key: DatagramKey, vrf: u8) -> DatagramKey {
+    (key.0, u32::from(vrf) << 24 | key.1 & 0xff_ffff)
 }
 
 /// Leaves a fragment's headers only.

@@ -75,6 +75,57 @@ fn fragments_of_two_vrfs_are_of_different_packets() {
     }
 }
 
+#[test]
+fn fragments_stay_in_their_vrf_through_a_swap() {
+    // The last byte of the source says which VRF a fragment was of before.
+    let of = |before: u8, vrf: u8, start, more| {
+        let mut p = fragment(7, start, 8, more);
+        p.data_mut()[23] = before;
+        p.set_anno_u8(anno::VRF, vrf);
+        p
+    };
+    let text = |vrfs: &str| format!("i :: TestIn -> e :: IP6Reassembler({vrfs}) -> o :: TestOut;");
+    let both = "VRF_ANNO VRF, VRF red, VRF blue";
+    // Which are put together: by their numbers before and after.
+    for (before, after, wholes) in [
+        (both, both, vec![(0, 0), (1, 1), (2, 2)]),
+        (both, "VRF_ANNO VRF, VRF blue, VRF red", vec![(0, 0), (1, 2), (2, 1)]),
+        (both, "VRF_ANNO VRF, VRF new, VRF blue", vec![(0, 0), (2, 2)]),
+        (both, "VRF_ANNO VRF, VRF crimson, VRF navy", vec![(0, 0)]),
+        ("VRF_ANNO VRF", both, vec![(0, 0)]),
+        (both, "", vec![(0, 0)]),
+    ] {
+        let first = [0, 1, 2].iter().flat_map(|vrf| [of(*vrf, *vrf, 0, true), of(*vrf, *vrf, 8, true)]);
+        let run = Rig::text(&text(before)).packets(first.collect()).ready();
+        let mut run = run.run_for(std::time::Duration::from_millis(1));
+        let swapped = run.swap(&text(after)).unwrap();
+        assert_eq!(swapped.lost(), 0, "{before} {after}: {swapped}");
+        let dropped =
+            run.drops("e").iter().find(|(reason, _)| *reason == Reason::HotSwap).map_or(0, |one| one.1);
+        assert_eq!(dropped, 6 - 2 * wholes.len() as u64, "{before} {after}");
+        run.give("i", (0..12).map(|n| of(n / 4, n % 4, 16, false)).collect());
+        let run = run.again();
+        let found: Vec<(u8, u8)> =
+            run.out("o").iter().map(|p| (p.data()[23], p.anno_u8(anno::VRF))).collect();
+        assert_eq!(found, wholes, "{before} {after}");
+    }
+}
+
+#[test]
+fn fragments_that_wait_through_a_swap_may_be_given_up() {
+    let text = |more: &str| format!("i :: TestIn -> {more} e :: IP6Reassembler -> o :: TestOut;");
+    let first = vec![fragment(1, 0, 16, true), fragment(1, 16, 8, true)];
+    let run = Rig::text(&text("")).packets(first).ready();
+    let mut run = run.run_for(std::time::Duration::from_millis(1));
+    assert_eq!(run.swap(&text("Null ->")).unwrap().lost(), 0);
+    // Their time runs out.
+    let mut run = run.again();
+    assert_eq!(
+        (run.drops("e"), run.read("e.joined")),
+        (vec![(Reason::ReassemblyTimeout, 2)], "0".to_owned())
+    );
+}
+
 /// Elements behind a Strip read where a packet came from on its link; also that of one that is whole with a fragment header.
 #[test]
 fn the_link_header_of_the_first_fragment_stays_in_front() {
