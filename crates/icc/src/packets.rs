@@ -11,6 +11,8 @@ use crate::loans::{Borrower, Lender, Next, Note};
 use crate::region::LentMemory;
 use crate::wait::{Sleeper, Waker};
 
+/// Packets that one call skips at most. Whatever a faulty sender writes, a call ends; the next one goes on behind them.
+const SKIPPED_MOST: usize = 16;
 /// Memories of senders that a receiver keeps at most: the present one's, and the one's before, whose packets may still wait.
 const MEMORIES: usize = 2;
 
@@ -165,8 +167,10 @@ pub struct PacketReceiver {
     sleeper: Option<Sleeper>,
     /// Memories that packets are lent from, by their senders' seats; the newest last.
     memories: Vec<(u64, LentMemory)>,
-    /// Memories of senders up to this seat that are not among them cannot be had.
+    /// Memories of senders up to this seat that are not among them cannot be had, as the serving node has shown.
     gone: u64,
+    /// The seat of a cell whose memory could not be had. A faulty sender may write any, so it says nothing of other seats.
+    lacking: Option<u64>,
     /// The next packet, as its cell said when it was looked at.
     next: Option<Next>,
     lost: u64,
@@ -176,29 +180,30 @@ impl PacketReceiver {
     pub(crate) fn new(link: Link) -> PacketReceiver {
         let ring = Borrower::take_over(link.words.clone(), link.channel.loans());
         let (memories, sleeper) = (Vec::new(), link.sleeper());
-        PacketReceiver { ring, sleeper, link, memories, gone: 0, next: None, lost: 0 }
+        PacketReceiver { ring, sleeper, link, memories, gone: 0, lacking: None, next: None, lost: 0 }
     }
 
     /// Length of the next packet and what goes with it, if one is there. Packets that a faulty sender has described wrongly are skipped and counted
-    /// ([`lost`](Self::lost)).
+    /// ([`lost`](Self::lost)). After 16 of them there is none in this call.
     ///
     /// # Errors
     /// [`ChannelError::Broken`] or `GivenUp`; what was sent before the channel was given up is delivered first.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<(usize, Note)>, ChannelError> {
-        loop {
+        for _ in 0..SKIPPED_MOST {
+            if self.next.is_none() {
+                if self.ring.known() == 0 && self.look()? == 0 {
+                    return Ok(None);
+                }
+                self.next = self.ring.next();
+            }
             if let Some(next) = &self.next {
                 return Ok(Some((next.bytes, next.note)));
             }
-            if self.ring.known() == 0 && self.look()? == 0 {
-                return Ok(None);
-            }
-            self.next = self.ring.next();
-            if self.next.is_none() {
-                self.ring.pass();
-                self.lost += 1;
-            }
+            self.ring.pass();
+            self.lost += 1;
         }
+        Ok(None)
     }
 
     #[inline]
@@ -244,22 +249,30 @@ impl PacketReceiver {
         self.ring.tell();
     }
 
-    /// Takes the next packet; how many bytes it has and what goes with it.
+    /// Takes the next packet; how many bytes it has and what goes with it. Packets whose bytes cannot be had are skipped, 16 at most, and
+    /// memory is asked for once: then nothing is received although packets may wait ([`wait`](Self::wait)).
     ///
     /// # Errors
     /// As [`peek`](Self::peek), and [`ChannelError::TooShort`]: the packet stays.
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<(usize, Note)>, ChannelError> {
         let room = buffer.len();
-        let received = loop {
-            let Some((bytes, note)) = self.peek()? else { break None };
+        let (mut received, mut has_asked) = (None, false);
+        for _ in 0..SKIPPED_MOST {
+            let Some((bytes, note)) = self.peek()? else { break };
             let Some(buffer) = buffer.get_mut(..bytes) else {
                 return Err(ChannelError::TooShort { bytes, room });
             };
-            self.ask_for_memory();
-            if self.take(buffer) {
-                break Some((bytes, note));
+            if let Some(seat) = self.unknown_memory() {
+                if std::mem::replace(&mut has_asked, true) {
+                    break;
+                }
+                self.ask_for_memory(seat);
             }
-        };
+            if self.take(buffer) {
+                received = Some((bytes, note));
+                break;
+            }
+        }
         self.tell();
         Ok(received)
     }
@@ -269,13 +282,13 @@ impl PacketReceiver {
     #[inline(always)]
     pub fn unknown_memory(&self) -> Option<u64> {
         let (_, seat) = self.next?.lent?;
-        (seat > self.gone && self.memories.iter().all(|(of, _)| *of != seat)).then_some(seat)
+        let may_be_had = seat > self.gone && self.lacking != Some(seat);
+        (may_be_had && self.memories.iter().all(|(of, _)| *of != seat)).then_some(seat)
     }
 
-    /// Gets the memory of the next packet, if it is lent from one that is not known yet. Without it, the packet counts as lost.
-    #[inline]
-    fn ask_for_memory(&mut self) {
-        let Some(seat) = self.unknown_memory() else { return };
+    /// Gets the memory of the next packet, which is lent from one that is not known yet. Without it, the packet counts as lost.
+    #[cold]
+    fn ask_for_memory(&mut self, seat: u64) {
         if let Some(request) = self.memory_request()
             && let Ok(Some((of, memory))) = request.ask()
         {
@@ -304,7 +317,7 @@ impl PacketReceiver {
 
     /// Notes that the memory of the sender with this seat cannot be had: its packets are lost.
     pub fn lacks(&mut self, seat: u64) {
-        self.gone = self.gone.max(seat);
+        self.lacking = Some(seat);
     }
 
     /// Packets that could not be had so far: described wrongly, or lent from memory that has gone.
@@ -329,7 +342,7 @@ impl PacketReceiver {
         if let Some(sleeper) = &mut self.sleeper {
             sleeper.announce(&self.link.words);
         }
-        Ok(self.peek()?.is_none())
+        Ok(self.peek()?.is_none() && !self.ring.is_ready())
     }
 
     /// Ends what [`announce`](Self::announce) began: the sender rings no more, and a ring that came is taken back.

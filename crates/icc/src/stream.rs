@@ -19,6 +19,8 @@ use crate::messages::{Receiver, Sender};
 
 const BEGIN: u8 = 0;
 const DATA: u8 = 1;
+/// Messages that one call skips however little time it has. After them it ends when its time is over, also if more come.
+const SKIPPED: usize = 64;
 /// Bytes of the shortest message that an endpoint must take: one that begins a connection.
 const LEAST: usize = 9;
 
@@ -72,21 +74,21 @@ impl Stream {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
         let number = now.max(1);
         stream.send_begin(number, patience)?;
-        let end = Instant::now() + patience;
-        while stream.number != number {
-            match stream.fetch(end)? {
-                Taken::Begin(answered) if answered == number => stream.number = number,
+        let mut time = Time::new(patience);
+        loop {
+            match stream.fetch(time.end)? {
+                Taken::Begin(answered) if answered == number => {
+                    stream.number = number;
+                    return Ok(stream);
+                }
                 // Meant for one that was here before.
-                Taken::Begin(_) | Taken::Data => stream.forget(),
-                Taken::Nothing => {
-                    return Err(Error::new(
-                        ErrorKind::TimedOut,
-                        "nobody serves the other side of the channel",
-                    ));
+                Taken::Begin(_) | Taken::Data if !time.is_over() => stream.forget(),
+                Taken::Begin(_) | Taken::Data | Taken::Nothing => {
+                    let why = "nobody serves the other side of the channel";
+                    return Err(Error::new(ErrorKind::TimedOut, why));
                 }
             }
         }
-        Ok(stream)
     }
 
     fn new(
@@ -114,7 +116,7 @@ impl Stream {
     /// # Errors
     /// As [`Receiver::wait`].
     pub fn accept(&mut self, limit: Duration) -> std::io::Result<bool> {
-        let end = Instant::now() + limit;
+        let mut time = Time::new(limit);
         self.forget();
         self.number = 0;
         loop {
@@ -125,11 +127,14 @@ impl Stream {
                     return Ok(true);
                 }
             }
-            match self.fetch(end)? {
+            match self.fetch(time.end)? {
                 Taken::Begin(number) => self.begun = Some(number),
                 Taken::Data => self.forget(),
-                Taken::Nothing if Instant::now() >= end => return Ok(false),
+                Taken::Nothing if Instant::now() >= time.end => return Ok(false),
                 Taken::Nothing => {}
+            }
+            if time.is_over() {
+                return Ok(false);
             }
         }
     }
@@ -156,15 +161,19 @@ impl Stream {
 
     /// Takes the next message; nothing if none has come before `end`, or the other side has come or gone.
     fn fetch(&mut self, end: Instant) -> std::io::Result<Taken> {
-        let Some(bytes) = self.receiver.next_bytes()? else {
+        let bytes = loop {
+            if let Some(bytes) = self.receiver.next_bytes()? {
+                break bytes;
+            }
             let left = end.saturating_duration_since(Instant::now());
-            if !self.receiver.wait(Some(left))? {
+            // What a wait has seen may be gone again: a faulty peer takes words back.
+            if !self.receiver.wait(Some(left))? || (left.is_zero() && self.receiver.next_bytes()?.is_none()) {
                 return Ok(Taken::Nothing);
             }
-            return self.fetch(end);
         };
         self.unread.resize(bytes, 0);
-        self.receiver.receive(&mut self.unread)?;
+        let received = self.receiver.receive(&mut self.unread)?;
+        self.unread.truncate(received.unwrap_or(0));
         self.at = 1;
         match (self.unread.first(), self.unread.get(1..LEAST).and_then(|number| number.try_into().ok())) {
             (Some(&BEGIN), Some(number)) => {
@@ -174,6 +183,24 @@ impl Stream {
             (Some(&DATA), _) => Ok(Taken::Data),
             _ => Err(Error::new(ErrorKind::InvalidData, "the other side does not speak as a stream does")),
         }
+    }
+}
+
+/// What is left of the time of a call, whatever the other side sends meanwhile.
+struct Time {
+    end: Instant,
+    skipped: usize,
+}
+
+impl Time {
+    fn new(limit: Duration) -> Time {
+        Time { end: Instant::now() + limit, skipped: 0 }
+    }
+
+    /// Counts a message that is skipped; says whether the call has to end.
+    fn is_over(&mut self) -> bool {
+        self.skipped += 1;
+        self.skipped > SKIPPED && Instant::now() >= self.end
     }
 }
 
@@ -188,14 +215,15 @@ enum Taken {
 impl Read for Stream {
     /// Reads what has come, or waits for it. The end of a connection is the end of the stream for a server, and an error for a client.
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let end = Instant::now() + self.patience;
+        let late = || Error::new(ErrorKind::TimedOut, "the other side does not answer");
+        let mut time = Time::new(self.patience);
         while self.at >= self.unread.len() {
             if self.number == 0 || self.begun.is_some() {
                 return Ok(0);
             }
             // Looked at before the channel: a peer's last words are there before it has gone.
             let present = self.receiver.peer().present;
-            let limit = if present { end } else { Instant::now() };
+            let limit = if present { time.end } else { Instant::now() };
             match self.fetch(limit)? {
                 Taken::Begin(number) if self.is_server => self.begun = Some(number),
                 // The answer to a connection that was given up.
@@ -209,10 +237,11 @@ impl Read for Stream {
                     self.number = 0;
                     return Err(Error::new(ErrorKind::ConnectionReset, "the other side has gone"));
                 }
-                Taken::Nothing if Instant::now() >= end => {
-                    return Err(Error::new(ErrorKind::TimedOut, "the other side does not answer"));
-                }
+                Taken::Nothing if Instant::now() >= time.end => return Err(late()),
                 Taken::Nothing => {}
+            }
+            if self.at >= self.unread.len() && self.begun.is_none() && time.is_over() {
+                return Err(late());
             }
         }
         let bytes = (self.unread.len() - self.at).min(buffer.len());

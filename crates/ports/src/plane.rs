@@ -428,7 +428,8 @@ fn kind_of(kind: u8) -> PacketType {
     }
 }
 
-/// Takes up to `max` packets; how many, and why there are no more if something is wrong.
+/// Takes up to `max` packets; how many, and why there are no more if something is wrong. Packets that cannot be had count among these, so a
+/// faulty sender does not hold a worker up.
 #[inline]
 fn take(
     end: &mut PacketReceiver,
@@ -437,7 +438,7 @@ fn take(
     counters: &Counters,
 ) -> (usize, Option<ChannelError>) {
     let (mut n, mut bytes, mut wrong) = (0, 0, None);
-    while n < max {
+    for _ in 0..max {
         let (length, note) = match end.peek() {
             Ok(Some(next)) => next,
             Ok(None) => break,
