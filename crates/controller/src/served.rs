@@ -7,6 +7,7 @@
 //!
 //! `page MOST CURSOR [all] [feed=FEED] [within=PREFIX] [VRF]` answers with a part of `routes`: in its first line the cursor of the next part,
 //! or `-`, then a line of JSON for each route. The first part is at `-`. A part may be short, or empty, although others follow.
+//! `multicast_page MOST CURSOR [VRF]` answers with a part of `multicast` in the same way.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -33,7 +34,8 @@ const AT_ONCE: usize = 256;
 const MOST_ROWS: usize = 10_000;
 /// Destinations that are looked at for one part.
 const LOOKED_AT: usize = 16_384;
-const HANDLERS: [&str; 8] = ["status", "links", "routes", "page", "lookup", "multicast", "group", "diff"];
+const HANDLERS: [&str; 9] =
+    ["status", "links", "routes", "page", "lookup", "multicast", "multicast_page", "group", "diff"];
 
 /// Which part of the routes is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,41 +131,57 @@ impl Answers {
 
     /// A part of the routes.
     fn page(&self, part: Part) -> Result<String, HandlerError> {
+        let begin = part.after.or_else(|| part.within.and_then(|within| within.begin()));
+        let look = move |plane: &mut Plane, after, most| {
+            let (routes, next) = plane.rib.show(part.all, after, most);
+            let wanted = routes.iter().filter(|route| part.takes(route));
+            let found = wanted.map(|route| show(plane, route).to_string()).collect();
+            (found, next.filter(|key| !part.within.is_some_and(|within| within.is_past(key))))
+        };
+        self.gather(part.most, begin, look, DestinationKey::cursor)
+    }
+
+    /// A part of the multicast entries.
+    fn multicast_page(&self, param: &str) -> Result<String, HandlerError> {
+        let mut words = param.split_whitespace();
+        let (most, after) = beginning(&mut words, tree_of_cursor)?;
+        let table = words.next().map(|vrf| self.table(vrf)).transpose()?;
+        let look = move |plane: &mut Plane, after, most| {
+            let (trees, next) = plane.rib.show_trees(after, most);
+            let wanted = trees.iter().filter(|tree| table.is_none_or(|table| tree.table == table));
+            (wanted.map(|tree| show_tree(plane, tree).to_string()).collect(), next)
+        };
+        self.gather(most, after, look, tree_cursor)
+    }
+
+    /// The rows of a part, and where the next one begins. `look` gives so many rows behind a place at most, and the next place.
+    fn gather<K: Copy + Send + 'static>(
+        &self,
+        wanted: usize,
+        mut after: Option<K>,
+        look: impl Fn(&mut Plane, Option<K>, usize) -> (Vec<String>, Option<K>) + Copy + Send + 'static,
+        cursor: impl Fn(&K) -> String,
+    ) -> Result<String, HandlerError> {
         let (mut text, mut rows, mut looked_at) = (String::new(), 0, 0);
-        let mut after = part.after.or_else(|| part.within.and_then(|within| within.begin()));
         loop {
-            let (from, most) = (after, AT_ONCE.min(part.most - rows));
-            let (found, next) = self.ask(move |plane| {
-                let (routes, next) = plane.rib.show(part.all, from, most);
-                let wanted = routes.iter().filter(|route| part.takes(route));
-                let found: Vec<String> = wanted.map(|route| show(plane, route).to_string()).collect();
-                (found, next)
-            })?;
+            let (from, most) = (after, AT_ONCE.min(wanted - rows));
+            let (found, next) = self.ask(move |plane| look(plane, from, most))?;
             rows += found.len();
             looked_at += most;
             for row in found {
                 text.push('\n');
                 text += &row;
             }
-            after = next.filter(|key| !part.within.is_some_and(|within| within.is_past(key)));
-            if after.is_none() || rows >= part.most || looked_at >= LOOKED_AT {
-                return Ok(after.map_or_else(|| "-".to_owned(), |key| key.cursor()) + &text);
+            after = next;
+            if after.is_none() || rows >= wanted || looked_at >= LOOKED_AT {
+                return Ok(after.map_or_else(|| "-".to_owned(), |key| cursor(&key)) + &text);
             }
         }
     }
 
     fn part(&self, param: &str) -> Result<Part, HandlerError> {
-        let wrong =
-            |what: &str, word: &str| HandlerError::Failed(format!("'{}' is no {what}", word.escape_debug()));
         let mut words = param.split_whitespace();
-        let most = words.next().unwrap_or_default();
-        let is_number = |most: &usize| (1..=MOST_ROWS).contains(most);
-        let number = most.parse().ok().filter(is_number);
-        let most = number.ok_or_else(|| wrong(&format!("number from 1 to {MOST_ROWS}"), most))?;
-        let after = match words.next() {
-            None | Some("-") => None,
-            Some(cursor) => Some(DestinationKey::of_cursor(cursor).ok_or_else(|| wrong("cursor", cursor))?),
-        };
+        let (most, after) = beginning(&mut words, DestinationKey::of_cursor)?;
         let mut part = Part { most, after, all: false, feed: None, within: None, table: None };
         for word in words {
             match word.split_once('=') {
@@ -257,6 +275,7 @@ impl Handlers for Answers {
                 self.routes(all, words.next().map(|vrf| self.table(vrf)).transpose()?)
             }
             "page" => self.page(self.part(param)?),
+            "multicast_page" => self.multicast_page(param),
             "multicast" => self.multicast(words.next().map(|vrf| self.table(vrf)).transpose()?),
             "group" => {
                 let [source, address] = [address(words.next())?, address(words.next())?];
@@ -283,6 +302,39 @@ impl Handlers for Answers {
     fn write(&mut self, name: &str, _: &str) -> Result<String, HandlerError> {
         Err(HandlerError::Denied(format!("handler '{name}' is read-only")))
     }
+}
+
+fn wrong(what: &str, word: &str) -> HandlerError {
+    HandlerError::Failed(format!("'{}' is no {what}", word.escape_debug()))
+}
+
+/// The first two words of what asks for a part: how many rows at most, and behind which place.
+fn beginning<'a, K>(
+    words: &mut impl Iterator<Item = &'a str>,
+    place: impl Fn(&str) -> Option<K>,
+) -> Result<(usize, Option<K>), HandlerError> {
+    let most = words.next().unwrap_or_default();
+    let number = most.parse().ok().filter(|most| (1..=MOST_ROWS).contains(most));
+    let number = number.ok_or_else(|| wrong(&format!("number from 1 to {MOST_ROWS}"), most))?;
+    let after = match words.next() {
+        None | Some("-") => None,
+        Some(cursor) => Some(place(cursor).ok_or_else(|| wrong("cursor", cursor))?),
+    };
+    Ok((number, after))
+}
+
+/// The place of a multicast entry as a word: its table, group and source.
+fn tree_cursor((table, group): &(u8, Group)) -> String {
+    let source = group.source().map_or_else(|| "*".to_owned(), |source| source.to_string());
+    format!("{table},{},{source}", group.address())
+}
+
+/// The place that a [`tree_cursor`] names.
+fn tree_of_cursor(text: &str) -> Option<(u8, Group)> {
+    let (table, rest) = text.split_once(',')?;
+    let (address, source) = rest.split_once(',')?;
+    let source = if source == "*" { None } else { Some(source.parse().ok()?) };
+    Some((table.parse().ok()?, Group::new(source, address.parse().ok()?)?))
 }
 
 fn address(word: Option<&str>) -> Result<IpAddr, HandlerError> {
@@ -438,4 +490,21 @@ pub(crate) fn show(plane: &Plane, route: &Shown) -> Value {
     row["best"] = route.is_best.into();
     row["stale"] = route.is_stale.into();
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_multicast_entries_are_read_as_they_were_written() {
+        for text in ["0,239.1.2.3,*", "255,239.1.2.3,10.0.0.1", "3,ff3e::1,2001:db8::1", "0,ff3e::1,*"] {
+            assert_eq!(tree_cursor(&tree_of_cursor(text).unwrap()), text);
+        }
+        for bad in
+            ["", "0", "0,239.1.2.3", "0,10.0.0.1,*", "256,239.1.2.3,*", "0,239.1.2.3,::1", "0,239.1.2.3,x"]
+        {
+            assert_eq!(tree_of_cursor(bad), None, "{bad}");
+        }
+    }
 }

@@ -55,6 +55,8 @@ fn answer(name: &str, parameter: &str) -> Option<String> {
         ("nat.statements", _) => String::new(),
         ("nat.subscribers", _) => String::new(),
         ("page", which) => routes(which),
+        ("multicast", _) => "[]".into(),
+        ("multicast_page", which) => entries(which),
         ("lookup", "192.0.2.1") => r#"{"prefix":"192.0.2.0/24","feed":"fpm"}"#.into(),
         ("lookup", _) => "null".into(),
         ("status", _) => r#"{"routes":3}"#.into(),
@@ -77,6 +79,15 @@ fn routes(which: &str) -> String {
     let rows = rows.map(|(prefix, feed)| format!("\n{{\"prefix\":\"{prefix}\",\"feed\":\"{feed}\"}}"));
     let next = if from + most < all.len() { (from + most).to_string() } else { "-".to_owned() };
     next + &rows.collect::<String>()
+}
+
+/// A part of the multicast entries.
+fn entries(which: &str) -> String {
+    match which.split_whitespace().nth(1) {
+        Some("-") => "0,239.0.0.1,*\n{\"group\":\"239.0.0.1\",\"source\":null}".into(),
+        Some("0,239.0.0.1,*") => "-\n{\"group\":\"239.0.0.2\",\"source\":null}".into(),
+        _ => "-".into(),
+    }
 }
 
 struct Table(Arc<Mutex<Vec<(String, String)>>>);

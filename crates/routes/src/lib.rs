@@ -2,7 +2,7 @@
 //! What a control plane and a running router know of routes and neighbours, and how it is shown.
 //!
 //! * [`control_plane`] connects to a control plane. It answers with JSON, which [`show`] turns into lines and tables.
-//! * [`list()`] takes its routes in parts.
+//! * [`list()`] takes its routes and multicast entries in parts.
 //! * [`count()`] counts packets and bytes by next hop and by route.
 //! * [`neighbours`] are those of a router, and of a kernel.
 #![forbid(unsafe_code)]
@@ -16,7 +16,7 @@ pub mod show;
 
 pub use connect::control_plane;
 pub use count::{Wish, count, counted};
-pub use list::{Part, list, part};
+pub use list::{Listed, Part, list, part};
 
 /// Lines in columns, the last of which may be of any width.
 fn columns<const N: usize>(lines: &[[String; N]]) -> String {

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use client::{Client, Failure, lost};
-use routes::{Wish, control_plane, show};
+use routes::{Listed, Wish, control_plane, show};
 use serde_json::Value;
 
 use crate::ctl::{self, Which};
@@ -96,7 +96,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Args { address, .. } if !address.is_empty() => format!("lookup {}{vrf}", address[0]),
         Args { status: true, .. } => "status".into(),
         Args { links: true, .. } => "links".into(),
-        Args { multicast: true, .. } => format!("multicast{vrf}"),
+        Args { multicast: true, .. } => format!("multicast_page{vrf}"),
         Args { all: true, .. } => format!("page all{vrf}"),
         _ => format!("page{vrf}"),
     };
@@ -131,15 +131,17 @@ fn plane(args: &Args) -> Result<Client, Failure> {
     }
 }
 
-/// What a handler answers. Routes come in parts.
+/// What a handler answers. Routes and multicast entries come in parts.
 fn answer(client: &mut Client, handler: &str, only_labels: bool) -> Result<Value, Failure> {
-    let Some(wish) = handler.strip_prefix("page") else {
+    let of = |listed, name: &str| handler.strip_prefix(name).map(|wish| (listed, wish.trim_start()));
+    let list = of(Listed::Routes, "page").or_else(|| of(Listed::Multicast, "multicast_page"));
+    let Some((listed, wish)) = list else {
         let text = client.read(handler)?;
         let broken = |why| Failure::Unreachable(format!("the control plane answers nonsense: {why}"));
         return serde_json::from_str(&text).map_err(broken);
     };
     let mut rows = Vec::new();
-    routes::list(client, wish.trim_start(), |row| {
+    routes::list(client, listed, wish, |row| {
         if !only_labels || show::is_label(&row) {
             rows.push(row);
         }

@@ -159,7 +159,17 @@ fn resources_show_what_the_router_says() {
     let page = rig.get("/api/v1/routes?feed=fpm");
     assert_eq!((&page["count"], &page["next"]), (&json!(2), &Value::Null));
     assert_eq!(rig.get("/api/v1/control-plane/handlers/status")["value"], "{\"routes\":3}");
-    assert_eq!(rig.ask("GET", "/api/v1/control-plane/handlers/routes", &Value::Null).0, 404);
+    // Lists of any length come in pages only.
+    for whole in ["routes", "multicast"] {
+        assert_eq!(rig.ask("GET", &format!("/api/v1/control-plane/handlers/{whole}"), &Value::Null).0, 404);
+    }
+    let page = rig.get("/api/v1/routes/multicast?limit=1");
+    assert_eq!(
+        (&page["count"], &page["next"], &page["entries"][0]["group"]),
+        (&json!(1), &json!("0,239.0.0.1,*"), &json!("239.0.0.1"))
+    );
+    let page = rig.get("/api/v1/routes/multicast?cursor=0,239.0.0.1,*");
+    assert_eq!((&page["next"], &page["entries"][0]["group"]), (&Value::Null, &json!("239.0.0.2")));
     assert_eq!(rig.get("/api/v1/routes?address=192.0.2.1")["count"], 1);
     assert_eq!(rig.get("/api/v1/routes?address=::1")["count"], 0);
     assert_eq!(rig.get("/api/v1/routers/r1/firewall/rules")["rules"][1]["line"], Value::Null);

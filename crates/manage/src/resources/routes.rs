@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use ::routes::part;
+use ::routes::{Listed, part};
 use client::{Client, Done, Want};
 use serde_json::{Value, json};
 use wire::Prefix;
@@ -18,8 +18,8 @@ use crate::words::{absent, shown, word};
 
 /// Parts that are asked for in one request: a list of which little fits goes on at its cursor.
 const PARTS: usize = 16;
-/// What of the control plane can be read. Its `routes` are all of them at once.
-const HANDLERS: [&str; 7] = ["status", "links", "page", "lookup", "multicast", "group", "diff"];
+/// What of the control plane can be read. Its `routes` and `multicast` are all of them at once.
+const HANDLERS: [&str; 7] = ["status", "links", "page", "lookup", "multicast_page", "group", "diff"];
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get(
@@ -38,6 +38,17 @@ pub(super) const ROUTES: &[Route] = &[
         ("cursor", "string", "The field 'next' of the page before."),
     ]),
     Route::get(
+        "/api/v1/routes/multicast",
+        "Multicast entries of the control plane. A page may be short or empty although more follow.",
+        multicast_schema,
+        multicast,
+    )
+    .with_query(&[
+        ("vrf", "string", "Entries of this VRF."),
+        ("limit", "integer", "About so many at most (1000)."),
+        ("cursor", "string", "The field 'next' of the page before."),
+    ]),
+    Route::get(
         "/api/v1/routes/status",
         "Feeds, numbers of routes, and the router that gets them.",
         status_schema,
@@ -45,7 +56,7 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     Route::get(
         "/api/v1/control-plane/handlers/{handler}",
-        "Reads a handler of the control plane: status, links, page, lookup, multicast, group, diff.",
+        "Reads a handler of the control plane: status, links, page, lookup, multicast_page, group, diff.",
         handler_schema,
         handler,
     )
@@ -55,6 +66,11 @@ pub(super) const ROUTES: &[Route] = &[
 fn schema() -> Value {
     let page = object(&["count:integer Routes of this page.", "next:string? The cursor of the next page."]);
     with(page, "routes", list(anything()))
+}
+
+fn multicast_schema() -> Value {
+    let page = object(&["count:integer Entries of this page.", "next:string? The cursor of the next page."]);
+    with(page, "entries", list(anything()))
 }
 
 fn status_schema() -> Value {
@@ -114,12 +130,21 @@ fn read(call: &Call) -> Result<Answer, Problem> {
         let routes: Vec<Value> = Some(found).filter(|route| !route.is_null()).into_iter().collect();
         return Ok(json!({ "count": routes.len(), "next": null, "routes": routes }).into());
     }
+    page(call, Listed::Routes, &wish(call)?, "routes")
+}
+
+fn multicast(call: &Call) -> Result<Answer, Problem> {
+    page(call, Listed::Multicast, call.word("vrf")?.unwrap_or_default(), "entries")
+}
+
+/// The page of a list that the request asks for, with its rows in this field.
+fn page(call: &Call, listed: Listed, wish: &str, field: &str) -> Result<Answer, Problem> {
     let limit = call.number("limit", 1000, 10_000)?.max(1) as usize;
-    let (wish, mut cursor) = (wish(call)?, call.word("cursor")?.map(str::to_owned));
+    let mut cursor = call.word("cursor")?.map(str::to_owned);
     let mut client = call.shared.routers.control_plane()?;
     let mut rows = Rows::default();
     for _ in 0..PARTS {
-        let found = part(&mut client, limit - rows.len(), cursor.as_deref(), &wish)?;
+        let found = part(&mut client, listed, limit - rows.len(), cursor.as_deref(), wish)?;
         rows.extend(&found.rows);
         cursor = found.next;
         if cursor.is_none() || rows.len() >= limit {
@@ -127,7 +152,7 @@ fn read(call: &Call) -> Result<Answer, Problem> {
         }
     }
     let count = rows.len();
-    Ok(rows.answer(json!({ "count": count, "next": cursor }), "routes"))
+    Ok(rows.answer(json!({ "count": count, "next": cursor }), field))
 }
 
 fn handler(call: &Call) -> Result<Answer, Problem> {
