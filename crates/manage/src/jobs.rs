@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::problem::{Kind, Problem};
+use crate::route::Role;
 use crate::words::absent;
 
-/// Jobs that run at the same time.
+/// Jobs of one sort that run at the same time.
 pub const RUNNING: usize = 4;
 /// Jobs that are remembered.
 pub const KEPT: usize = 16;
@@ -35,9 +36,32 @@ const WORDS: usize = 4096;
 /// The most bytes of messages in one answer.
 const PAGE: usize = 64 << 10;
 
+/// What a job is counted with. Jobs of one sort leave those of another their places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// Captures, traces, recordings, views, tests.
+    Work,
+    /// Changes of configurations.
+    Transaction,
+}
+
+impl Sort {
+    fn name(self) -> &'static str {
+        match self {
+            Sort::Work => "jobs",
+            Sort::Transaction => "transactions",
+        }
+    }
+}
+
 /// What a job is.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// What it is counted with.
+    pub sort: Sort,
+    /// The role that starting it needs, and ending it.
+    pub role: Role,
+
     /// `capture`, `trace`, `recording`, `test`, `apply`.
     pub kind: &'static str,
     /// Its router, if it has one.
@@ -159,9 +183,11 @@ impl Jobs {
         let failed =
             |why: std::io::Error| Problem::new(Kind::Internal, format!("the job cannot be started: {why}"));
         let mut all = self.all();
-        if all.jobs.values().filter(|job| job.state == State::Running).count() >= RUNNING {
+        let is_counted = |job: &&Job| job.state == State::Running && job.plan.sort == plan.sort;
+        if all.jobs.values().filter(is_counted).count() >= RUNNING {
             let fix = "wait for one, or cancel one by DELETE /api/v1/jobs/{job}";
-            return Err(Problem::new(Kind::Unavailable, format!("{RUNNING} jobs run already")).fix(fix));
+            let detail = format!("{RUNNING} {} run already", plan.sort.name());
+            return Err(Problem::new(Kind::Unavailable, detail).fix(fix));
         }
         while all.jobs.len() >= KEPT {
             let oldest =
@@ -270,12 +296,16 @@ impl Jobs {
         Ok(lines(&directory, from))
     }
 
-    /// Ends a job that runs, removes one that has ended. Returns what it was.
+    /// Ends a job that runs, removes one that has ended. Returns what it was. `role` is that of who asks.
     ///
     /// # Errors
-    /// There is none of this number.
-    pub fn end(&self, id: &str) -> Result<Value, Problem> {
-        let id = self.with(id, |id, _| id)?;
+    /// There is none of this number, or the role does not suffice to start such a job.
+    pub fn end(&self, id: &str, role: Role) -> Result<Value, Problem> {
+        let (id, needed) = self.with(id, |id, job| (id, job.plan.role))?;
+        if role < needed {
+            let detail = format!("to end this job needs the role {}, as to start it", needed.name());
+            return Err(Problem::new(Kind::Forbidden, detail).fix("ask somebody who has that role"));
+        }
         let mut all = self.all();
         let is_running = all.jobs.get(&id).is_some_and(|job| job.state == State::Running);
         if !is_running {
@@ -351,7 +381,8 @@ fn spawn(command: &mut Command, directory: &Path, input: &str) -> std::io::Resul
     Ok(child)
 }
 
-/// Runs a command for at most so long, with this input; returns its status and the first bytes of its output and words.
+/// Runs a command for at most so long, with this input; returns its status and the first bytes of its output and words. Who asks for a
+/// command knows what to do if it takes too long, and says so.
 ///
 /// # Errors
 /// It cannot be started, or takes too long.
@@ -372,8 +403,10 @@ pub fn run(
         if begun.elapsed() > patience {
             let _ = child.kill();
             let _ = child.wait();
-            let detail = format!("it took longer than {} s", patience.as_secs());
-            return Err(Problem::new(Kind::TimedOut, detail).fix("send a smaller configuration"));
+            return Err(Problem::new(
+                Kind::TimedOut,
+                format!("it took longer than {} s", patience.as_secs()),
+            ));
         }
         std::thread::sleep(Duration::from_millis(5));
     };
@@ -393,6 +426,8 @@ mod tests {
 
     fn plan() -> Plan {
         Plan {
+            sort: Sort::Work,
+            role: Role::Operator,
             kind: "capture",
             router: None,
             by: "me".into(),
@@ -411,9 +446,11 @@ mod tests {
         }
     }
 
-    /// A job, after it has ended.
-    fn ended(jobs: &Jobs, id: u64) -> Value {
-        jobs.wait(id, Duration::from_secs(60));
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// A job, after it has ended or this time has passed.
+    fn ended(jobs: &Jobs, id: u64, patience: Duration) -> Value {
+        jobs.wait(id, patience);
         jobs.get(&id.to_string()).unwrap()
     }
 
@@ -421,7 +458,7 @@ mod tests {
     fn jobs_end_with_their_results() {
         let jobs = Jobs::default();
         let id = jobs.start(plan(), shell("cat; echo words >&2"), "{}").unwrap();
-        let job = ended(&jobs, id);
+        let job = ended(&jobs, id, LONG);
         assert_eq!(
             (&job["state"], &job["message"], &job["progress"]),
             (&json!("done"), &json!("words\n"), &json!(1.0))
@@ -436,10 +473,10 @@ mod tests {
         assert_eq!(jobs.lines("0", 6).unwrap(), (String::new(), 6));
         assert_eq!(jobs.lines("0", u64::MAX / 2).unwrap().0, "");
         let id = jobs.start(plan(), shell("exit 3"), "").unwrap();
-        let job = ended(&jobs, id);
+        let job = ended(&jobs, id, LONG);
         assert_eq!((&job["state"], &job["exit_status"]), (&json!("failed"), &json!(3)));
         // Removed, its files go.
-        jobs.end("0").unwrap();
+        jobs.end("0", Role::Operator).unwrap();
         assert!(!path.exists() && jobs.get("0").is_err());
     }
 
@@ -450,19 +487,29 @@ mod tests {
             (0..RUNNING).map(|_| jobs.start(plan(), shell("exec sleep 1000"), "").unwrap()).collect();
         assert_eq!(jobs.start(plan(), shell("true"), "").unwrap_err().kind, Kind::Unavailable);
         assert_eq!(jobs.result("0").unwrap_err().kind, Kind::Conflict);
-        jobs.end("0").unwrap();
-        assert_eq!(ended(&jobs, ids[0])["state"], "cancelled");
+        // Those of another sort have places of their own, and an operator does not end what needs an administrator.
+        let change = Plan { sort: Sort::Transaction, role: Role::Admin, ..plan() };
+        let changing = jobs.start(change, shell("exec sleep 1000"), "").unwrap();
+        let refused = jobs.end(&changing.to_string(), Role::Operator).unwrap_err();
+        assert_eq!(
+            (refused.kind, ended(&jobs, changing, Duration::ZERO)["state"].as_str()),
+            (Kind::Forbidden, Some("running"))
+        );
+        jobs.end(&changing.to_string(), Role::Admin).unwrap();
+        assert_eq!(ended(&jobs, changing, LONG)["state"], "cancelled");
+        jobs.end("0", Role::Operator).unwrap();
+        assert_eq!(ended(&jobs, ids[0], LONG)["state"], "cancelled");
         jobs.end_all();
         assert!(jobs.list().is_empty());
         // Ended ones give way.
         for _ in 0..KEPT + 3 {
             let id = jobs.start(plan(), shell("true"), "").unwrap();
-            ended(&jobs, id);
+            ended(&jobs, id, LONG);
         }
         assert_eq!(jobs.list().len(), KEPT);
         // A file of more than the limit ends the job.
         let id = jobs.start(plan(), shell("exec dd if=/dev/zero bs=1M count=100 2>/dev/null"), "").unwrap();
-        let job = ended(&jobs, id);
+        let job = ended(&jobs, id, LONG);
         assert_eq!((&job["state"], &job["bytes"]), (&json!("failed"), &json!(BYTES)));
     }
 

@@ -139,6 +139,12 @@ impl Problem {
         self
     }
 
+    /// The same with a remedy, if something took too long.
+    #[must_use]
+    pub fn if_late(self, fix: &str) -> Problem {
+        if self.kind == Kind::TimedOut { self.fix(fix) } else { self }
+    }
+
     /// The same about a part of the request.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Problem {

@@ -108,7 +108,8 @@ fn ask(call: &Call, method: &str) -> Result<Value, Problem> {
     let mut command = call.shared.routers.command(None, &["lsp".to_owned()], &[])?;
     // Libraries of the service's user are nothing that a text may ask for.
     command.env_remove("CLICKPATH");
-    let (_, output, words) = jobs::run(&mut command, &session(method, text, line, column), PATIENCE)?;
+    let (_, output, words) = jobs::run(&mut command, &session(method, text, line, column), PATIENCE)
+        .map_err(|why| why.if_late("send a smaller configuration"))?;
     result(&output).ok_or_else(|| {
         let said = crate::words::shown(&words);
         Problem::new(Kind::Internal, format!("the language server's answer is not understood: {said}"))

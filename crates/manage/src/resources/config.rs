@@ -3,13 +3,14 @@
 //! a process of its own, so answers are those of the command.
 
 use std::ffi::OsString;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::call::Call;
-use crate::jobs::{self, Plan};
+use crate::jobs::{self, Plan, Sort};
 use crate::problem::{Kind, Problem};
 use crate::route::{Method, Parameter, Role, Route};
 use crate::schema::{anything, list, object, with};
@@ -209,10 +210,36 @@ fn options(call: &Call, subcommand: &str) -> Result<Vec<String>, Problem> {
     Ok(words)
 }
 
+/// What to do about a subcommand that took too long and was ended.
+fn remedy(subcommand: &str) -> &'static str {
+    match subcommand {
+        // The service may still carry out what it was asked.
+        "confirm" => {
+            "see /api/v1/config/{service}/history: if the commit still waits, confirm it again before the time is over; and see the \
+             service's journal"
+        }
+        "history" | "show" | "diff" => {
+            "ask again when the disk of the saved commits is less busy; an apply with 'keep' leaves fewer commits"
+        }
+        "check" | "apply" => "ask again when the machine is less busy, or make the working files smaller",
+        _ => "ask again when the machine is less busy",
+    }
+}
+
 /// Runs a subcommand; returns its status, its output and its words.
 fn run(call: &Call, options: &[String], words: &[String]) -> Result<(i32, String, String), Problem> {
     let mut command = call.shared.routers.command(None, options, words)?;
-    let (status, output, said) = jobs::run(&mut command, "", PATIENCE)?;
+    finish(&mut command, options.get(1).map_or("", String::as_str), PATIENCE)
+}
+
+/// Waits for the command of a subcommand, for at most so long.
+fn finish(
+    command: &mut Command,
+    subcommand: &str,
+    patience: Duration,
+) -> Result<(i32, String, String), Problem> {
+    let done = jobs::run(command, "", patience);
+    let (status, output, said) = done.map_err(|why| why.if_late(remedy(subcommand)))?;
     let said = said.trim_end().strip_prefix("junctor: ").unwrap_or(said.trim_end()).to_owned();
     Ok((status.unwrap_or(-1), output, said))
 }
@@ -372,7 +399,9 @@ fn transaction(
     words: &[String],
 ) -> Result<Answer, Problem> {
     let by = call.who.name.clone();
-    let plan = Plan { kind, router: None, by: by.clone(), expected: None, file: None, media_type };
+    let (sort, role) = (Sort::Transaction, Role::Admin);
+    let plan =
+        Plan { sort, role, kind, router: None, by: by.clone(), expected: None, file: None, media_type };
     let command = |_: &std::path::Path| {
         let mut command = call.shared.routers.command(None, options, words)?;
         command.env(ACTS_FOR, OsString::from(by));
@@ -413,4 +442,25 @@ fn rollback(call: &Call) -> Result<Answer, Problem> {
     let words: Vec<String> =
         call.count("commit", u64::MAX)?.map(|number| number.to_string()).into_iter().collect();
     transaction(call, "config-rollback", media_type, &options, &words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each command that takes too long has a remedy of its own. None is about a body that was not sent.
+    #[test]
+    fn what_takes_too_long_has_a_remedy_of_its_own() {
+        let late = |subcommand: &str| {
+            let mut command = Command::new("sleep");
+            finish(command.arg("1000"), subcommand, Duration::ZERO).unwrap_err()
+        };
+        for (subcommand, words) in
+            [("confirm", "confirm it again"), ("history", "fewer commits"), ("check", "the working files")]
+        {
+            let problem = late(subcommand);
+            assert_eq!(problem.kind, Kind::TimedOut);
+            assert!(problem.fix.contains(words), "{subcommand}: {}", problem.fix);
+        }
+    }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::call::Call;
-use crate::jobs;
+use crate::jobs::{self, Plan, Sort};
 use crate::problem::{Kind, Problem};
 use crate::route::{Method, Role, Route};
 use crate::schema::{anything, list, object, with};
@@ -107,7 +107,8 @@ fn check(call: &Call) -> Result<Answer, Problem> {
     call.only(&text_body())?;
     let options = ["check".to_owned(), "--json".to_owned(), "--no-files".to_owned()];
     let mut command = call.shared.routers.command(None, &options, &["-".into()])?;
-    let (status, output, words) = jobs::run(&mut command, text(call)?, PATIENCE)?;
+    let (status, output, words) = jobs::run(&mut command, text(call)?, PATIENCE)
+        .map_err(|why| why.if_late("send a smaller configuration"))?;
     let diagnostics = serde_json::from_str::<Value>(&output).ok().filter(Value::is_array);
     let diagnostics = diagnostics.or_else(|| output.trim().is_empty().then(|| json!([])));
     let Some(diagnostics) = diagnostics else {
@@ -125,6 +126,7 @@ fn read(call: &Call) -> Result<Answer, Problem> {
 
 fn change(call: &Call, option: Option<String>) -> Result<Answer, Problem> {
     let plan = super::jobs::plan(call, "apply", None, None, "application/json");
+    let plan = Plan { sort: Sort::Transaction, role: Role::Admin, ..plan };
     let options = ["apply".to_owned(), "--json".to_owned()].into_iter().chain(option).collect();
     let answer = super::jobs::start(call, plan, |_| options, &["-".into()], text(call)?)?;
     Ok(super::jobs::soon(call, answer, SOON))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::call::Call;
-use crate::jobs::Plan;
+use crate::jobs::{Plan, Sort};
 use crate::problem::Problem;
 use crate::route::{Method, Role, Route};
 use crate::schema::{anything, list, object, with};
@@ -24,8 +24,13 @@ pub(super) const ROUTES: &[Route] = &[
     .with_query(&[("from", "integer", "The 'next' of the answer before (0).")]),
     Route::get("/api/v1/jobs/{job}/result", "What a job has found, to download.", anything, result)
         .by(Method::Get, Role::Operator),
-    Route::get("/api/v1/jobs/{job}", "Cancels a job that runs; removes one that has ended.", schema, end)
-        .by(Method::Delete, Role::Operator),
+    Route::get(
+        "/api/v1/jobs/{job}",
+        "Cancels a job that runs; removes one that has ended. Needs the role that starting the job needs.",
+        schema,
+        end,
+    )
+    .by(Method::Delete, Role::Operator),
 ];
 
 /// A job.
@@ -73,10 +78,10 @@ fn result(call: &Call) -> Result<Answer, Problem> {
 }
 
 fn end(call: &Call) -> Result<Answer, Problem> {
-    call.shared.jobs.end(call.part("job")).map(Answer::from)
+    call.shared.jobs.end(call.part("job"), call.who.role).map(Answer::from)
 }
 
-/// What a job about the router of a request is. `expected_s` is the time that it takes, if that is known.
+/// What a job about the router of a request is, if operators may start it. `expected_s` is the time that it takes, if that is known.
 pub(super) fn plan(
     call: &Call,
     kind: &'static str,
@@ -85,7 +90,8 @@ pub(super) fn plan(
     media_type: &'static str,
 ) -> Plan {
     let (router, by) = (Some(call.part("router").to_owned()), call.who.name.clone());
-    Plan { kind, router, by, expected: expected_s.map(Duration::from_secs), file, media_type }
+    let (sort, role) = (Sort::Work, Role::Operator);
+    Plan { sort, role, kind, router, by, expected: expected_s.map(Duration::from_secs), file, media_type }
 }
 
 /// Starts a job for a request: a command of `junctor` with options and words.

@@ -80,6 +80,7 @@ fn begin(call: &Call) -> Result<Answer, Problem> {
         }
         options.push(option);
     }
-    let plan = Plan { router: None, ..super::jobs::plan(call, "test", None, None, "application/json") };
+    let plan = super::jobs::plan(call, "test", None, None, "application/json");
+    let plan = Plan { router: None, role: Role::Admin, ..plan };
     super::jobs::start(call, plan, |_| options, &[device.to_owned()], "")
 }
