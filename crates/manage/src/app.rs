@@ -26,12 +26,14 @@ use crate::page;
 use crate::problem::{Kind, Problem};
 use crate::resources;
 use crate::route::{self, Method, Route, Run};
-use crate::shared::Shared;
+use crate::shared::{Holding, Shared};
 use crate::stream;
 use crate::words::{LONGEST, shown};
 
 /// The largest body.
 pub const BODY: usize = 4 << 20;
+/// Values that a body may have: each takes many times the memory of its text.
+const VALUES: usize = 4096;
 /// How long a body may take to come.
 const TO_COME: Duration = Duration::from_secs(15);
 /// How long a request waits for others.
@@ -284,13 +286,19 @@ async fn carried_out(
         parts.map_err(wrong)?.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let query = query(route, request.uri())?;
     let accept = header_of(request.headers(), header::ACCEPT).unwrap_or_default().to_owned();
-    let body = if route.body.is_some() { body(request).await? } else { Value::Null };
-    let call = Call { shared: shared.clone(), who, path, query, body, accept };
+    let mut holding = Holding::new(&shared, key.0, &key.1);
+    let body = if route.body.is_some() { Some(body(request, &mut holding).await?) } else { None };
+    let mut call = Call { shared: shared.clone(), who, path, query, body: Value::Null, accept };
     match route.run {
         Run::Live => crate::live::begin(&call).await,
         Run::Blocking(run) => {
-            let answer = in_turn(&shared, &key, move || run(&call)).await?;
-            response(route, answer).await
+            let run = move || {
+                let _held_until_then = holding;
+                call.body = body.map_or(Ok(Value::Null), |bytes| parse(&bytes))?;
+                run(&call)
+            };
+            let answer = in_turn(&shared, &key, run).await?;
+            response(route, answer, Holding::new(&shared, key.0, &key.1)).await
         }
     }
 }
@@ -369,60 +377,100 @@ fn query(route: &Route, uri: &Uri) -> Result<Vec<(String, String)>, Problem> {
     Ok(query)
 }
 
-/// The body as JSON.
-async fn body(request: Request) -> Result<Value, Problem> {
+/// The bytes of the body, which are held for the client as they come.
+async fn body(request: Request, holding: &mut Holding) -> Result<Vec<u8>, Problem> {
     let media_type = header_of(request.headers(), header::CONTENT_TYPE).unwrap_or_default();
     let media_type = media_type.split(';').next().unwrap_or_default().trim();
     if !media_type.eq_ignore_ascii_case("application/json") {
         let problem = Problem::new(Kind::MediaType, format!("the body's type is '{}'", shown(media_type)));
         return Err(problem.at("header: Content-Type").fix("send application/json"));
     }
-    let gathered = tokio::time::timeout(TO_COME, Limited::new(request.into_body(), BODY).collect()).await;
-    let gathered = gathered.map_err(|_| {
+    let mut body = Limited::new(request.into_body(), BODY);
+    let gathering = async {
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|why| match why.downcast_ref::<LengthLimitError>() {
+                Some(_) => {
+                    Problem::new(Kind::TooLarge, format!("the body has more than {BODY} bytes")).at("body")
+                }
+                None => Problem::invalid("body", "the body was cut short", "send all of it"),
+            })?;
+            let Ok(data) = frame.into_data() else { continue };
+            if !holding.grow(data.len()) {
+                return Err(too_much());
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(bytes)
+    };
+    tokio::time::timeout(TO_COME, gathering).await.map_err(|_| {
         Problem::new(Kind::Slow, format!("the body had not come after {} s", TO_COME.as_secs())).at("body")
-    })?;
-    let bytes = gathered.map_err(|why| match why.downcast_ref::<LengthLimitError>() {
-        Some(_) => Problem::new(Kind::TooLarge, format!("the body has more than {BODY} bytes")).at("body"),
-        None => Problem::invalid("body", "the body was cut short", "send all of it"),
-    })?;
+    })?
+}
+
+/// What a client gets for which as many bytes are held as may be.
+fn too_much() -> Problem {
+    let detail = "too many bytes of bodies, and of answers that were not taken, are there already";
+    Problem::new(Kind::Unavailable, detail).fix("take the answers to requests under way, then try again")
+}
+
+/// The body as JSON.
+fn parse(bytes: &[u8]) -> Result<Value, Problem> {
+    if values(bytes) > VALUES {
+        let detail = format!("the body has more than {VALUES} values");
+        return Err(Problem::invalid("body", detail, "send the object that the API's description has"));
+    }
     let wrong = |why: serde_json::Error| {
         Problem::invalid("body", format!("this is no JSON: {why}"), "send one JSON object")
     };
-    serde_json::from_slice(&bytes.to_bytes()).map_err(wrong)
+    serde_json::from_slice(bytes).map_err(wrong)
 }
 
-/// The response of an answer.
-async fn response(route: &Route, answer: Answer) -> Result<Response, Problem> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::from_u16(route.answer.0).unwrap_or(StatusCode::OK);
+/// How many values a text of JSON has at most. Each but the first begins an array or an object, or stands behind a comma.
+fn values(bytes: &[u8]) -> usize {
+    let (mut count, mut is_text, mut is_escaped) = (1, false, false);
+    for byte in bytes {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b',' | b'[' | b'{' if !is_text => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+/// The response of an answer. What of it is in memory is held for the client until it has taken it.
+async fn response(route: &Route, answer: Answer, mut holding: Holding) -> Result<Response, Problem> {
+    let mut headers = HeaderMap::new();
+    let held = |text: String| match holding.grow(text.len()) {
+        true => Ok(stream::text(text, holding)),
+        false => Err(too_much()),
+    };
     let json = "application/json";
-    let media_type = match answer {
-        Answer::Json(value) => {
-            *response.body_mut() = Body::from(value.to_string());
-            json
-        }
+    let (body, media_type) = match answer {
+        Answer::Json(value) => (held(value.to_string())?, json),
         Answer::Made(value, place) => {
-            *response.body_mut() = Body::from(value.to_string());
             if let Ok(place) = HeaderValue::from_str(&place) {
-                response.headers_mut().insert(header::LOCATION, place);
+                headers.insert(header::LOCATION, place);
             }
-            json
+            (held(value.to_string())?, json)
         }
-        Answer::Text(media_type, text) => {
-            *response.body_mut() = Body::from(text);
-            media_type
-        }
+        Answer::Text(media_type, text) => (held(text)?, media_type),
         Answer::File(path, media_type, name) => {
             let (body, length) = stream::file(path).await?;
-            *response.body_mut() = body;
-            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
             if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
-                response.headers_mut().insert(header::CONTENT_DISPOSITION, value);
+                headers.insert(header::CONTENT_DISPOSITION, value);
             }
-            media_type
+            (body, media_type)
         }
     };
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(route.answer.0).unwrap_or(StatusCode::OK);
+    *response.headers_mut() = headers;
     Ok(response)
 }
 

@@ -42,6 +42,7 @@ fn answer(name: &str, parameter: &str) -> Option<String> {
         ("apply", _) => "nothing waits for a confirmation\n".into(),
         ("c.count", _) => "117\n".into(),
         ("c.class", _) => "Counter".into(),
+        ("c.table", _) => "x".repeat(2 << 20),
         ("q.class", _) => "Queue".into(),
         ("fw.class", _) => "Firewall".into(),
         ("nat.class", _) => "NAT44".into(),

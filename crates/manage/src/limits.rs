@@ -124,6 +124,46 @@ impl Connections {
     }
 }
 
+/// Bytes of one way that bodies, and answers that were not taken, may have together.
+pub const HELD: [usize; 3] = [48 << 20, 64 << 20, 96 << 20];
+/// Of these, of one client.
+pub const HELD_EACH: usize = 16 << 20;
+
+/// Bytes that are held for clients, by way and client.
+#[derive(Debug, Default)]
+pub struct Held([HashMap<String, usize>; 3]);
+
+impl Held {
+    /// Counts more bytes of a client, if it has room. One thing that is larger than all the room has it where there is nothing else.
+    pub fn take(&mut self, way: Way, client: &str, bytes: usize) -> bool {
+        let there = &mut self.0[way as usize];
+        let all: usize = there.values().sum();
+        let own = there.get(client).copied().unwrap_or(0);
+        let fits = |held: usize, most: usize| held == 0 || held.saturating_add(bytes) <= most;
+        if !fits(own, HELD_EACH) || !fits(all, HELD[way as usize]) {
+            return false;
+        }
+        there.insert(client.to_owned(), own + bytes);
+        true
+    }
+
+    /// Bytes are gone.
+    pub fn give(&mut self, way: Way, client: &str, bytes: usize) {
+        let there = &mut self.0[way as usize];
+        if let Some(own) = there.get_mut(client) {
+            *own = own.saturating_sub(bytes);
+            if *own == 0 {
+                there.remove(client);
+            }
+        }
+    }
+
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        self.0.iter().any(|there| !there.is_empty())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -164,6 +204,23 @@ mod tests {
         assert_eq!(all(&mut connections, Way::Network, 1), 0);
         connections.end(Way::Network, "3");
         assert!(connections.admit(Way::Network, "3"));
+    }
+
+    #[test]
+    fn clients_hold_so_many_bytes_and_one_thing_of_any_size() {
+        let mut held = Held::default();
+        let mib = 1 << 20;
+        let taken =
+            |held: &mut Held, client: &str| (0..99).filter(|_| held.take(Way::Network, client, mib)).count();
+        assert_eq!([taken(&mut held, "a"), taken(&mut held, "b")], [16, 16]);
+        (2..6).for_each(|client| _ = taken(&mut held, &client.to_string()));
+        assert_eq!(taken(&mut held, "late"), 0, "all of the way is held");
+        assert!(held.take(Way::Owner, "x", 99 * mib) && !held.take(Way::Owner, "x", 1));
+        (0..16).for_each(|_| held.give(Way::Network, "a", mib));
+        assert_eq!(taken(&mut held, "late"), 16);
+        held.give(Way::Owner, "x", 99 * mib);
+        ["b", "2", "3", "4", "5", "late"].iter().for_each(|client| held.give(Way::Network, client, 99 * mib));
+        assert!(!held.any());
     }
 
     proptest! {

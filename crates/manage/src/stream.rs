@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bodies that are not in memory: files, and events.
+//! Bodies that are sent piece by piece: files, events, and texts that are held until their client has taken them.
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use http_body_util::channel::{Channel, Sender};
 
-use crate::problem::{Kind, Problem};
+use hyper::body::{Frame, SizeHint};
 
-/// Bytes of a file that are in memory at a time.
+use crate::problem::{Kind, Problem};
+use crate::shared::Holding;
+
+/// Bytes that are passed on at a time, and those of a file that are in memory.
 const CHUNK: usize = 64 << 10;
 
 /// The end of a body that it is sent by.
@@ -21,6 +27,37 @@ pub(crate) type Sending = Sender<Bytes, std::io::Error>;
 pub(crate) fn channel() -> (Sending, Body) {
     let (sender, body) = Channel::new(1);
     (sender, Body::new(body))
+}
+
+/// The body of a text. The connection copies what it is to write, so it gets a piece at a time; the text counts as held until its end.
+pub(crate) fn text(text: String, holding: Holding) -> Body {
+    Body::new(Text { left: text.into(), _holding: holding })
+}
+
+struct Text {
+    left: Bytes,
+    _holding: Holding,
+}
+
+impl HttpBody for Text {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let size = CHUNK.min(self.left.len());
+        Poll::Ready((size > 0).then(|| Ok(Frame::data(self.left.split_to(size)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left.len() as u64)
+    }
 }
 
 /// The body of a file, and its length.

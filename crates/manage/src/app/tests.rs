@@ -450,6 +450,7 @@ fn wrong_requests_say_what_where_and_how_to_fix_it() {
         ("application/x-www-form-urlencoded", "value=1".to_owned(), 415),
         ("application/json", "{".to_owned(), 400),
         ("application/json", "[".repeat(100_000), 400),
+        ("application/json", format!("{{\"value\":[1{}]}}", ",1".repeat(100_000)), 400),
         ("application/json", format!("\"{}\"", "x".repeat(BODY)), 413),
     ] {
         let asked =
@@ -463,6 +464,18 @@ fn wrong_requests_say_what_where_and_how_to_fix_it() {
         assert_eq!(headers["x-content-type-options"], "nosniff");
         assert!(!headers.contains_key("access-control-allow-origin"));
     }
+}
+
+/// Each value of a body costs many times the memory of its text. Commas in texts are no values.
+#[test]
+fn values_of_bodies_are_counted_before_they_are_parsed() {
+    for (text, count) in [("", 1), ("1", 1), ("[1,2]", 3), (r#"{"a":"x,[{","b":[]}"#, 4), (r#"["\",",1]"#, 3)]
+    {
+        assert_eq!(values(text.as_bytes()), count, "{text}");
+    }
+    assert!(parse(format!("[1{}]", ",1".repeat(VALUES)).as_bytes()).unwrap_err().detail.contains("values"));
+    let text = format!("{{\"text\":\"{}\"}}", "a, b, ".repeat(VALUES));
+    assert!(parse(text.as_bytes()).is_ok());
 }
 
 #[test]

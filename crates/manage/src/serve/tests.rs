@@ -126,6 +126,62 @@ fn one_client_has_so_many_connections_at_most() {
     }
 }
 
+const UNAVAILABLE: &str = "HTTP/1.1 503 Service Unavailable";
+
+/// An answer of 2 MiB is held while nobody takes it: eight of them, and one client has no more.
+#[test]
+fn answers_that_nobody_takes_are_so_many_bytes_at_most() {
+    let rig = Rig::new();
+    let ask = b"GET /api/v1/routers/r1/handlers/c.table HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut held = Vec::new();
+    for _ in 0..CONNECTIONS_EACH {
+        let mut stream = rig.connect();
+        held.push((answer(&mut stream, ask), stream));
+    }
+    let of = |status: &str| held.iter().filter(|(first, _)| first == status).count();
+    let (whole, refused) = (of(OK), of(UNAVAILABLE));
+    assert!((4..=9).contains(&whole) && whole + refused == CONNECTIONS_EACH, "{whole} and {refused}");
+    // One that took its answer is served, as far as there is room.
+    assert_eq!(answer(&mut held[CONNECTIONS_EACH - 1].1, GOOD), OK);
+    drop(held);
+    let give_up = std::time::Instant::now() + Duration::from_secs(60);
+    while rig.first_line(ask) != OK {
+        assert!(std::time::Instant::now() < give_up);
+    }
+}
+
+/// Bodies of which a part has come are held, too.
+#[test]
+fn bodies_that_never_end_are_so_many_bytes_at_most() {
+    let rig = Rig::new();
+    let head = "PUT /api/v1/routers/r1/handlers/c.reset HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n\r\n";
+    let part = vec![b' '; 3_900_000];
+    let mut held: Vec<UnixStream> = (0..8)
+        .map(|_| {
+            let mut stream = rig.connect();
+            // One that has no room is answered before it has sent all.
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&part));
+            stream
+        })
+        .collect();
+    let give_up = std::time::Instant::now() + Duration::from_secs(60);
+    let first = loop {
+        let found = held.iter_mut().find_map(|stream| {
+            stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+            Some(answer(stream, b"")).filter(|first| !first.is_empty())
+        });
+        assert!(std::time::Instant::now() < give_up, "nothing is answered");
+        if let Some(first) = found {
+            break first;
+        }
+    };
+    assert_eq!(first, UNAVAILABLE);
+    drop(held);
+    while rig.first_line(GOOD) != OK {
+        assert!(std::time::Instant::now() < give_up);
+    }
+}
+
 #[test]
 fn a_stream_that_nobody_takes_does_not_hold_others_up() {
     let rig = Rig::new();
