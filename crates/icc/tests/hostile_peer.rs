@@ -4,8 +4,7 @@
 
 mod raw_peer;
 
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{ErrorKind, Read as _};
 use std::time::{Duration, Instant};
 
 use junctor_icc::{
@@ -109,47 +108,57 @@ fn seats_that_nobody_has_are_asked_for_once_in_a_call() {
     assert_eq!(drain(&mut receiver, 0).0, [b"lent to you".to_vec()]);
 }
 
-/// A peer that never stops sending what means nothing here: calls end when their time is over.
+const MESSAGES: u32 = 1 << 12;
+/// Messages that a call skips when its time is over.
+const NOISE_MOST: usize = 80;
+const NOISE: [&[u8]; 2] = [&[1], &[0, 9, 9, 9, 9, 9, 9, 9, 9]];
+
+/// Sends until the channel is full; how many that took.
+fn fill(sender: &mut Sender, noise: &[u8]) -> usize {
+    (0..).take_while(|_| sender.send(noise).is_ok()).count()
+}
+
+fn streams() -> (Domain, Node) {
+    domain(&[Endpoint::messages(1, "calls", 100, MESSAGES), Endpoint::messages(2, "answers", 100, MESSAGES)])
+}
+
+/// A peer has filled the channel with what means nothing here: calls end when their time is over.
 #[test]
 fn streams_end_their_calls_in_time_whatever_comes() {
-    let endpoints = [Endpoint::messages(1, "calls", 100, 64), Endpoint::messages(2, "answers", 100, 64)];
-    for noise in [&[1][..], &[1, 2, 3], &[0, 9, 9, 9, 9, 9, 9, 9, 9]] {
-        let (_domain, node) = domain(&endpoints);
-        let over = AtomicBool::new(false);
-        let flood = |endpoint: &str| {
-            let mut sender = node.sender(endpoint).unwrap();
-            while !over.load(Ordering::Relaxed) {
-                let _ = sender.send(noise);
-            }
-        };
-        std::thread::scope(|scope| {
-            scope.spawn(|| flood("answers"));
-            let soon = Duration::from_millis(20);
-            let (sent, answers) = (node.sender("calls").unwrap(), node.receiver("answers").unwrap());
-            let client = Stream::client(sent, answers, soon);
-            over.store(true, Ordering::Relaxed);
-            assert_eq!(client.unwrap_err().kind(), std::io::ErrorKind::TimedOut, "{noise:?}");
-        });
-        if noise[0] == 0 {
-            continue;
-        }
-        over.store(false, Ordering::Relaxed);
-        let (_domain, node) = domain(&endpoints);
-        let flood = |endpoint: &str| {
-            let mut sender = node.sender(endpoint).unwrap();
-            while !over.load(Ordering::Relaxed) {
-                let _ = sender.send(noise);
-            }
-        };
-        std::thread::scope(|scope| {
-            scope.spawn(|| flood("calls"));
-            let (answers, calls) = (node.sender("answers").unwrap(), node.receiver("calls").unwrap());
-            let mut server = Stream::server(answers, calls, Duration::from_millis(20)).unwrap();
-            let accepted = server.accept(Duration::from_millis(20));
-            over.store(true, Ordering::Relaxed);
-            assert!(!accepted.unwrap(), "{noise:?}");
-        });
+    for noise in NOISE {
+        let (_domain, node) = streams();
+        let mut peer = node.sender("answers").unwrap();
+        fill(&mut peer, noise);
+        let (sent, answers) = (node.sender("calls").unwrap(), node.receiver("answers").unwrap());
+        let client = Stream::client(sent, answers, Duration::ZERO);
+        assert_eq!(client.unwrap_err().kind(), ErrorKind::TimedOut, "{noise:?}");
+        let skipped = fill(&mut peer, noise);
+        assert!(skipped <= NOISE_MOST, "{skipped} times {noise:?}");
     }
+    // A server that waits for a client, and one that reads from it.
+    let (_domain, node) = streams();
+    let mut peer = node.sender("calls").unwrap();
+    let (answers, calls) = (node.sender("answers").unwrap(), node.receiver("calls").unwrap());
+    let mut server = Stream::server(answers, calls, Duration::ZERO).unwrap();
+    fill(&mut peer, NOISE[0]);
+    assert!(!server.accept(Duration::ZERO).unwrap());
+    let skipped = fill(&mut peer, NOISE[0]);
+    assert!(skipped <= NOISE_MOST, "{skipped} while it waits");
+    while !server.accept(Duration::ZERO).unwrap() {
+        let _ = peer.send(NOISE[1]);
+    }
+    fill(&mut peer, NOISE[0]);
+    loop {
+        match server.read(&mut [0; 8]) {
+            // The beginning of another connection was among it.
+            Ok(0) => assert!(server.accept(Duration::ZERO).unwrap()),
+            Ok(bytes) => panic!("{bytes} bytes that nobody sent"),
+            Err(why) => break assert_eq!(why.kind(), ErrorKind::TimedOut),
+        }
+        fill(&mut peer, NOISE[0]);
+    }
+    let skipped = fill(&mut peer, NOISE[0]);
+    assert!(skipped <= NOISE_MOST, "{skipped} while it reads");
 }
 
 /// What a peer may do in one step.
