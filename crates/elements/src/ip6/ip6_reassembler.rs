@@ -21,8 +21,8 @@
 //! the one that completed it; on output 2 the parameter problem's pointer is set.
 //!
 //! **Drops:** `bad-fragment`: all fragments of a packet two of which overlap or contradict each other, exact copies of a
-//! fragment, and what output 2 or 3 would take; `fragment-ecn`; `reassembly-timeout`; `reassembly-limit`, when HIMEM or
-//! MAX_FRAGMENTS is reached; `no-memory`; `hot-swap`, fragments of a VRF that is not in the new configuration.
+//! fragment, and what output 2 or 3 would take. `reassembly-limit`, when HIMEM or MAX_FRAGMENTS is reached. `hot-swap`, fragments of a VRF that is not in the new configuration.
+//! `fragment-ecn`; `reassembly-timeout`; `no-memory`.
 //!
 //! A fragment that met congestion (CE) marks the whole, if all fragments are of a transport that takes such marks (ECT).
 //! Packets of which only some fragments are Not-ECT are dropped, as Linux does (RFC 3168, 5.3).

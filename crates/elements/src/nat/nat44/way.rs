@@ -4,7 +4,7 @@
 use element::clock::Nanos;
 use nat::{Ahead, Cause, Nat, Outcome, PutOff};
 
-/// What decides how a packet is translated, besides its bytes.
+/// What decides how a packet is translated, apart from its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     /// Whether it has been routed, and leaves by an outside link.
