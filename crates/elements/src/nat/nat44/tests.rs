@@ -463,7 +463,7 @@ fn a_phone_says_an_outside_address() {
 
 fn a_phone_says((vrf, names, table): (&str, &str, u8)) {
     let files = Temp::new();
-    let file = files.file("nat", &format!("translate 10.0.1.0/24{vrf} to 192.0.2.1\nalg sip on"));
+    let file = files.file("nat", format!("translate 10.0.1.0/24{vrf} to 192.0.2.1\nalg sip on"));
     let mut run = Rig::text(&text(&file, names)).ready();
     let datagram = |paint, from: (&str, u16), to: (&str, u16), text: &str| {
         let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
