@@ -11,7 +11,8 @@
 //! * [`serve`] has the sockets, and [`service`] all of it together.
 //! * [`jobs`] are long work, [`sampler`] and [`live`] are rates, [`metrics`] is for Prometheus.
 //!
-//! An adversarial client costs bounded memory: connections, headers, bodies, requests at a time and events that wait are limited.
+//! An adversarial client costs bounded memory: connections, headers, bodies, requests at a time, answers that nobody takes and events that
+//! wait are limited.
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 

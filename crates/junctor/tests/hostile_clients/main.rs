@@ -2,6 +2,8 @@
 //! Adversarial clients of the control socket. A worker executes a bounded number of their calls between two rounds, the process holds a
 //! bounded number of bytes for them, and other clients are served.
 
+mod api;
+
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -89,11 +91,12 @@ impl Provider for NoDevices {
     }
 }
 
-struct Offered(Control);
+/// A control socket with so many places.
+struct Offered(Control, usize);
 
 impl Service for Offered {
     fn rules(&self) -> Rules {
-        Rules { read_only: false, token: None, idle: None, most: PLACES, verbose: false }
+        Rules { read_only: false, token: None, idle: None, most: self.1, verbose: false }
     }
 
     fn handlers(&self, _: &Arc<AtomicU64>) -> Box<dyn Handlers> {
@@ -196,8 +199,8 @@ fn is_served(path: &Path) -> bool {
     served.is_ok()
 }
 
-#[test]
-fn what_clients_do_costs_a_worker_a_bounded_number_of_calls() {
+/// A router with a meter.
+fn router() -> Router {
     let parsed = lang::load_str("test", "m :: Meter;", &lang::Options::default());
     let options = Options {
         provider: Arc::new(NoDevices),
@@ -210,14 +213,20 @@ fn what_clients_do_costs_a_worker_a_bounded_number_of_calls() {
         print: Some(Box::new(|_| ())),
         placer: None,
     };
-    let mut router = Router::build(&parsed.graph.unwrap(), &Registry::new([&METER]), options).unwrap();
+    Router::build(&parsed.graph.unwrap(), &Registry::new([&METER]), options).unwrap()
+}
+
+#[test]
+fn what_clients_do_costs_a_worker_a_bounded_number_of_calls() {
+    let mut router = router();
     let control = router.control();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("sock");
     let before = peak_bytes();
     let (connections, served) = std::thread::scope(|scope| {
         scope.spawn(|| router.run());
-        let server = Server::start(Listener::unix(&path, None).unwrap(), Arc::new(Offered(control.clone())));
+        let server =
+            Server::start(Listener::unix(&path, None).unwrap(), Arc::new(Offered(control.clone(), PLACES)));
         let server = server.unwrap();
         let of = |number: u64| Client { rng: fastrand::Rng::with_seed(number), path: &path, stream: None };
         let hostile: Vec<_> = (0..HOSTILE)
