@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RawMode, fstat, openat, statat};
 
 use crate::commit::{File, Files};
+use crate::rights::Forbidden;
 
 /// Bytes of one file at most.
 pub const LONGEST: u64 = 16 << 20;
@@ -147,6 +148,9 @@ pub enum Unfit {
         /// Why.
         why: io::Error,
     },
+    /// This process may not read a file or directory.
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
     /// Something is neither a file nor a directory.
     #[error("{}: {what} cannot be saved; put the file itself there, or move it out of the directory", path.display())]
     Strange {
@@ -225,11 +229,18 @@ impl Walk<'_> {
     ) -> Result<(), Unfit> {
         let unread = |why: rustix::io::Errno| Unfit::Unread { path: path.clone(), why: why.into() };
         let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(unread)?;
+        let unopened = |why: rustix::io::Errno| match why {
+            rustix::io::Errno::ACCESS => {
+                let owner = (found.st_uid, found.st_gid);
+                Unfit::Forbidden(Forbidden::here(&path.display().to_string(), owner, found.st_mode))
+            }
+            why => unread(why),
+        };
         let what = match FileType::from_raw_mode(found.st_mode as RawMode) {
             FileType::RegularFile => None,
             FileType::Directory => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let opened = openat(directory, name, flags, Mode::empty()).map_err(unread)?;
+                let opened = openat(directory, name, flags, Mode::empty()).map_err(unopened)?;
                 return self.directory(&opened, &below, depth + 1);
             }
             FileType::Symlink => Some("a symbolic link"),
@@ -242,7 +253,7 @@ impl Walk<'_> {
         }
         // Between the look and the opening it may have become a pipe, which would be waited for.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = openat(directory, name, flags, Mode::empty()).map_err(unread)?;
+        let file = openat(directory, name, flags, Mode::empty()).map_err(unopened)?;
         let found = fstat(&file).map_err(unread)?;
         let (mode, owner) = (found.st_mode & 0o777, (found.st_uid, found.st_gid));
         let mut bytes = Vec::new();
@@ -263,6 +274,16 @@ impl Walk<'_> {
         self.files.insert(below, File { bytes, mode, owner });
         Ok(())
     }
+}
+
+/// What keeps this process from a file by the permissions of the file itself. None if it may read the file, or if something else is in the way.
+#[must_use]
+pub fn forbidden(path: &Path) -> Option<Forbidden> {
+    let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    let why = rustix::fs::access(path, rustix::fs::Access::READ_OK).err()?;
+    let owner = (found.uid(), found.gid());
+    (why == rustix::io::Errno::ACCESS)
+        .then(|| Forbidden::here(&path.display().to_string(), owner, found.mode()))
 }
 
 /// The services that have their working files in directories below this one, by name. Other folders there, such as one of

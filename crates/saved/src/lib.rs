@@ -14,10 +14,12 @@ mod diff;
 pub mod disk;
 mod machine;
 pub mod protocol;
+mod rights;
 mod store;
 
 pub use actions::{Action, Layout, Plane, plan, undo};
 pub use commit::{Author, Commit, Draft, Entry, File, Files, State, Trial, is_path};
 pub use diff::{diff, unified};
 pub use machine::{Event, Machine, RETRY, Refusal, Step, Waiting};
+pub use rights::Forbidden;
 pub use store::{Damage, Error, HISTORY, Store};

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use crate::commit::{Commit, Draft, Entry, File, Files, State, Trial, is_path};
 use crate::disk::Disk;
+use crate::rights::Forbidden;
 
 /// Commits that are kept.
 pub const HISTORY: usize = 100;
@@ -56,6 +57,9 @@ pub enum Error {
     /// A commit is not as it was saved.
     #[error("commit {0} is damaged: {1}; `junctor config rollback N` goes to another one")]
     Damaged(u64, Damage),
+    /// This process may not read a file of a commit, which is as it was saved for all that is known.
+    #[error("commit {0}: {1}; then apply the files again")]
+    Forbidden(u64, Forbidden),
     /// A file of the store holds something else.
     #[error("{}: '{text}' is no number of a commit", path.display())]
     NoNumber {
@@ -356,8 +360,10 @@ impl<D: Disk> Store<D> {
         let mut files = Files::new();
         for entry in commit.files {
             let bytes = self.disk.read(&top.join(&entry.path));
-            let bytes =
-                bytes.map_err(|why| Error::Damaged(number, Damage::Missing(entry.path.clone(), why)))?;
+            let bytes = bytes.map_err(|why| match Forbidden::is_it(&why) {
+                true => Error::Forbidden(number, Forbidden::here(&entry.path, entry.owner, entry.mode)),
+                false => Error::Damaged(number, Damage::Missing(entry.path.clone(), why)),
+            })?;
             let file = File { bytes, mode: entry.mode, owner: entry.owner };
             if Entry::of(&entry.path, &file) != entry {
                 return Err(Error::Damaged(number, Damage::File(entry.path)));

@@ -119,9 +119,15 @@ impl Memory {
     }
 }
 
+/// A file with this content may not be read.
+const LOCKED: &str = "locked";
+
 impl Disk for Memory {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         match self.find(path)? {
+            Node::File(number) if self.0.borrow().contents[number].0.bytes == LOCKED.as_bytes() => {
+                Err(io::ErrorKind::PermissionDenied.into())
+            }
             Node::File(number) => Ok(self.0.borrow().contents[number].0.bytes.clone()),
             _ => Err(not_found()),
         }
@@ -272,6 +278,11 @@ fn what_is_wrong_is_said() {
     assert!(why(store.files(1).unwrap_err()).contains("commit 1 is damaged: frr/b cannot be read"));
     store.disk.write(&path, &file("other")).unwrap();
     assert!(why(store.files(1).unwrap_err()).contains("frr/b is not as it was saved"));
+    store.disk.remove(&path).unwrap();
+    store.disk.write(&path, &file(LOCKED)).unwrap();
+    let said = why(store.files(1).unwrap_err());
+    assert!(said.contains("commit 1: frr/b belongs to user") && said.contains("with mode 644"), "{said}");
+    assert!(said.contains("`chgrp ") && !said.contains("damaged"), "{said}");
     store.replace(&store.root.join(CONFIRMED), b"x\n").unwrap();
     assert!(why(store.confirmed().unwrap_err()).contains("'x' is no number"));
 }
