@@ -126,9 +126,25 @@ pub(crate) fn is_deployment(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension == "toml")
 }
 
-fn receive_left() -> std::io::Result<Vec<planes::Named>> {
-    let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
-    planes::receive_named(&socket.into())
+/// Takes descriptors from the service. What does not come is said, and planes open it anew.
+fn receive_left() -> Vec<planes::Named> {
+    planes::up::raise_limit();
+    let received = std::io::stdin().as_fd().try_clone_to_owned();
+    match received.and_then(|socket| planes::receive_named(&socket.into())) {
+        Ok(received) => {
+            if let Some(first) = received.missing.first() {
+                let many = received.missing.len();
+                errln!(
+                    "junctor: {many} descriptors of planes did not come, {first} among them; raise the limit of open files"
+                );
+            }
+            received.named
+        }
+        Err(why) => {
+            errln!("junctor: descriptors of planes did not come: {why}");
+            Vec::new()
+        }
+    }
 }
 
 /// Runs the command.
@@ -145,7 +161,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     checked.loaded.report(&checked.loaded.diagnostics, Form::Full, true);
     let left = match args.left {
         false => services::devices::inherited(),
-        true => receive_left().unwrap_or_default(),
+        true => receive_left(),
     };
     match deployed::up(&checked, args.quiet, left) {
         Ok(()) => exit::SUCCESS,

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::fs::FlockOperation;
-use rustix::net::SendFlags;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
@@ -58,13 +57,14 @@ pub struct Launch {
 /// The longest description of a plane, its environment included.
 const LONGEST: usize = 1 << 20;
 /// Variables for the supervisor alone, from the program that started it.
-const NOT_FOR_PLANES: [&str; 8] = [
+const NOT_FOR_PLANES: [&str; 9] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_PID",
     "WATCHDOG_USEC",
     "LISTEN_PID",
     "LISTEN_FDS",
     "LISTEN_FDNAMES",
+    "FDSTORE",
     "JOURNAL_STREAM",
     "INVOCATION_ID",
 ];
@@ -79,25 +79,24 @@ impl Launch {
     ///
     /// # Errors
     /// The launcher has ended, or the description is too long.
-    pub(crate) fn send(&self, mut launcher: &UnixStream, left: &[BorrowedFd<'_>]) -> std::io::Result<()> {
+    pub(crate) fn send(&self, launcher: &UnixStream, left: &[BorrowedFd<'_>]) -> std::io::Result<()> {
         let text = serde_json::to_string(self)?;
         if text.len() > LONGEST {
             return Err(std::io::Error::other("the environment is too long"));
         }
-        descriptors::send(launcher, None, &(text.len() as u64).to_le_bytes(), left, SendFlags::empty())?;
-        launcher.write_all(text.as_bytes())
+        descriptors::send_with_text(launcher, text.as_bytes(), left)
     }
 
-    fn receive(mut supervisor: &UnixStream) -> Result<(Launch, Vec<OwnedFd>), Error> {
+    fn receive(supervisor: &UnixStream) -> Result<(Launch, Vec<OwnedFd>), Error> {
         let what = "the supervisor's description of the plane";
         let failed = Error::system(what);
-        let mut length = [0; 8];
-        let (_, left) = descriptors::receive(supervisor, &mut length).map_err(&failed)?;
-        let length = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
-        let mut text = vec![0; length.min(LONGEST)];
-        supervisor.read_exact(&mut text).map_err(&failed)?;
-        let launch =
-            serde_json::from_slice(&text).map_err(|why| Error::Json { what: what.to_owned(), why })?;
+        let read = |text: &[u8], _| {
+            let launch: serde_json::Result<Launch> = serde_json::from_slice(text);
+            let count = launch.as_ref().map_or(0, |launch| launch.descriptors.len());
+            Ok((launch, count))
+        };
+        let (launch, left) = descriptors::receive_with_text(supervisor, LONGEST, read).map_err(failed)?;
+        let launch = launch.map_err(|why| Error::Json { what: what.to_owned(), why })?;
         Ok((launch, left))
     }
 
@@ -159,12 +158,19 @@ impl Launch {
         }
         self.write_record(lock)?;
         let mut command = self.command()?;
-        if !left.is_empty() && left.len() == self.descriptors.len() {
+        if left.len() < self.descriptors.len() {
+            let (came, all) = (left.len(), self.descriptors.len());
+            eprintln!(
+                "junctor: {came} of {all} descriptors of the process before came; raise the limit of open files"
+            );
+        }
+        if !left.is_empty() {
+            let names = &self.descriptors[..left.len()];
             // In a namespace of its own it gets another number, and says so itself.
             command
                 .env("LISTEN_PID", std::process::id().to_string())
                 .env("LISTEN_FDS", left.len().to_string());
-            command.env("LISTEN_FDNAMES", self.descriptors.join(":"));
+            command.env("LISTEN_FDNAMES", names.join(":"));
             descriptors::leave(left).map_err(Error::system("descriptors of the process before"))?;
         }
         Ok(command)
@@ -251,4 +257,37 @@ impl Launch {
 /// A program with a `/` in its name is found from the deployment's directory.
 fn program_path(program: &str, directory: &Path) -> PathBuf {
     if program.contains('/') { directory.join(program) } else { PathBuf::from(program) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn all_descriptors_come_with_the_description() {
+        let null = OwnedFd::from(File::open("/dev/null").unwrap());
+        for count in [0, 1, 200, 201, 600] {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let launch = Launch {
+                supervisor: 1,
+                record: "r".into(),
+                groups: Vec::new(),
+                cores: "0".into(),
+                class: "normal".into(),
+                nice: 0,
+                lock_memory: false,
+                netns: None,
+                own_processes: false,
+                directory: "/".into(),
+                environment: Vec::new(),
+                command: vec!["true".into()],
+                descriptors: (0..count).map(|n| format!("tap/{n}")).collect(),
+            };
+            launch.send(&ours, &vec![null.as_fd(); count]).unwrap();
+            let (came, left) = Launch::receive(&theirs).unwrap();
+            assert_eq!((came, left.len()), (launch, count));
+        }
+    }
 }

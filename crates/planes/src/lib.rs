@@ -37,5 +37,5 @@ pub mod up;
 
 pub use cpus::Cpus;
 pub use deployment::Deployment;
-pub use descriptors::{Named, receive_named, send_named};
+pub use descriptors::{MOST as MOST_LEFT, Named, Received, receive_named, send_named};
 pub use error::Error;

@@ -2,6 +2,7 @@
 //! Readiness and heartbeats by the protocol of sd_notify(3): datagrams of `NAME=VALUE` lines to the socket that `$NOTIFY_SOCKET`
 //! names. systemd speaks it, as do FRR's watchfrr, strongSwan, keepalived and others, so planes need no word of ours.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -10,6 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::net::{SendFlags, SocketAddrUnix};
@@ -20,6 +22,8 @@ use crate::descriptors;
 pub const SOCKET: &str = "NOTIFY_SOCKET";
 /// The variable that says in how many microseconds a heartbeat is expected.
 pub const HEARTBEAT_US: &str = "WATCHDOG_USEC";
+/// The variable that says how many descriptors the manager holds for this process (systemd.exec(5)).
+pub const ROOM: &str = "FDSTORE";
 /// The longest datagram that is read.
 const LONGEST: usize = 4096;
 
@@ -39,6 +43,17 @@ pub enum Said {
     Forget(String),
 }
 
+/// Why a descriptor is not left with the manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotStored {
+    /// It holds as many as it may.
+    #[error("systemd or the service holds {0} descriptors at most (FileDescriptorStoreMax=)")]
+    Full(usize),
+    /// It does not read what it is sent.
+    #[error("the manager does not answer")]
+    Unheard,
+}
+
 /// One who is to be notified.
 #[derive(Debug)]
 pub struct Notifier {
@@ -48,6 +63,10 @@ pub struct Notifier {
     path: Option<PathBuf>,
     /// The listener does not read.
     is_stuck: AtomicBool,
+    /// Descriptors that it holds at most, if it says how many.
+    room: Option<usize>,
+    /// Names of those that it holds.
+    held: Mutex<BTreeSet<String>>,
     /// In which time a heartbeat is expected.
     pub heartbeat: Option<Duration>,
 }
@@ -59,7 +78,15 @@ impl Notifier {
         let name = std::env::var_os(SOCKET)?;
         let heartbeat =
             std::env::var(HEARTBEAT_US).ok().and_then(|us| us.parse().ok()).map(Duration::from_micros);
-        Notifier::to(&name, heartbeat)
+        let mut notifier = Notifier::to(&name, heartbeat)?;
+        let read = |name: &str| std::env::var(name).ok();
+        notifier.room = read(ROOM).and_then(|room| room.parse().ok());
+        if read("LISTEN_PID").is_some_and(|pid| pid == std::process::id().to_string()) {
+            // It goes on to hold what it handed over.
+            let names = read("LISTEN_FDNAMES").unwrap_or_default();
+            notifier.held = Mutex::new(names.split(':').map(str::to_owned).collect());
+        }
+        Some(notifier)
     }
 
     fn to(name: &OsStr, heartbeat: Option<Duration>) -> Option<Notifier> {
@@ -70,7 +97,8 @@ impl Notifier {
         let path = (!name.as_bytes().starts_with(b"@")).then(|| PathBuf::from(name));
         let socket = UnixDatagram::unbound().ok()?;
         socket.set_write_timeout(Some(PATIENCE)).ok()?;
-        Some(Notifier { socket, to: to.ok()?, path, is_stuck: AtomicBool::new(false), heartbeat })
+        let (is_stuck, held) = (AtomicBool::new(false), Mutex::default());
+        Some(Notifier { socket, to: to.ok()?, path, is_stuck, room: None, held, heartbeat })
     }
 
     /// Sends lines of `NAME=VALUE`. It does not wait, and nothing fails if nobody listens: a supervisor may be restarting.
@@ -79,24 +107,50 @@ impl Notifier {
     }
 
     /// Leaves a descriptor under a name, for the process that takes this one's place. It waits a moment if the listener has much to read.
-    pub fn store(&self, name: &str, descriptor: BorrowedFd<'_>) {
-        self.wait_to_send(&format!("FDSTORE=1\nFDNAME={name}"), &[descriptor]);
+    ///
+    /// # Errors
+    /// It is not left there.
+    pub fn store(&self, name: &str, descriptor: BorrowedFd<'_>) -> Result<(), NotStored> {
+        let mut held = self.held();
+        if let Some(room) = self.room
+            && held.len() >= room
+            && !held.contains(name)
+        {
+            return Err(NotStored::Full(room));
+        }
+        match self.wait_to_send(&format!("FDSTORE=1\nFDNAME={name}"), &[descriptor]) {
+            true => _ = held.insert(name.to_owned()),
+            false => return Err(NotStored::Unheard),
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a descriptor of this name was left, and not taken back.
+    #[must_use]
+    pub fn holds(&self, name: &str) -> bool {
+        self.held().contains(name)
     }
 
     /// Takes it back.
     pub fn forget(&self, name: &str) {
+        self.held().remove(name);
         self.wait_to_send(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), &[]);
     }
 
-    /// Sends lines and descriptors. A listener that did not read in time is not waited for until it reads again.
-    fn wait_to_send(&self, lines: &str, fds: &[BorrowedFd<'_>]) {
+    /// Sends lines and descriptors; returns whether they went. A listener that did not read in time is not waited for until it reads again.
+    fn wait_to_send(&self, lines: &str, fds: &[BorrowedFd<'_>]) -> bool {
         let flags = match self.is_stuck.load(Ordering::Relaxed) {
             true => SendFlags::DONTWAIT,
             false => SendFlags::empty(),
         };
         let sent = descriptors::send(&self.socket, Some(&self.to), lines.as_bytes(), fds, flags);
-        let is_stuck = sent.is_err_and(|why| why.kind() == ErrorKind::WouldBlock);
+        let is_stuck = sent.as_ref().is_err_and(|why| why.kind() == ErrorKind::WouldBlock);
         self.is_stuck.store(is_stuck, Ordering::Relaxed);
+        sent.is_ok()
     }
 
     /// Who listens, to be compared: another listener has made another socket, at another time if under the same number.
@@ -182,7 +236,7 @@ mod tests {
         assert!(matches!(listener.next().unwrap()[..], [Said::Ready, Said::Heartbeat]));
         notifier.send("READY=0\nWATCHDOG=trigger\n\0\u{ff}");
         assert!(listener.next().unwrap().is_empty());
-        notifier.store("tap:1", std::io::stdin().as_fd());
+        notifier.store("tap:1", std::io::stdin().as_fd()).unwrap();
         assert!(matches!(&listener.next().unwrap()[..], [Said::Store(name, _)] if name == "tap_1"));
         notifier.forget("tap");
         assert!(matches!(&listener.next().unwrap()[..], [Said::Forget(name)] if name == "tap"));
@@ -201,7 +255,7 @@ mod tests {
         let notifier = Notifier::to(path.as_os_str(), None).unwrap();
         let mut sent = 0;
         while !notifier.is_stuck.load(Ordering::Relaxed) {
-            notifier.store(&format!("tap{sent}"), std::io::stdin().as_fd());
+            _ = notifier.store(&format!("tap{sent}"), std::io::stdin().as_fd());
             sent += 1;
         }
         // These wait for nothing, and are lost.
@@ -211,6 +265,30 @@ mod tests {
         notifier.forget("tap");
         assert!(!notifier.is_stuck.load(Ordering::Relaxed));
         assert!(matches!(&listener.next().unwrap()[..], [Said::Forget(name)] if name == "tap"));
+    }
+
+    #[test]
+    fn a_manager_without_room_is_sent_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notify");
+        let listener = Listener::bind(&path).unwrap();
+        let mut notifier = Notifier::to(path.as_os_str(), None).unwrap();
+        notifier.room = Some(2);
+        let store = |name: &str| notifier.store(name, std::io::stdin().as_fd());
+        assert_eq!((store("a"), store("b"), store("b")), (Ok(()), Ok(()), Ok(())));
+        assert_eq!(
+            (store("c"), notifier.holds("b"), notifier.holds("c")),
+            (Err(NotStored::Full(2)), true, false)
+        );
+        notifier.forget("a");
+        assert_eq!(store("c"), Ok(()));
+        let names = ["a", "b", "b", "a", "c"].map(|name| match &listener.next().unwrap()[..] {
+            [Said::Store(said, _) | Said::Forget(said)] => said == name,
+            _ => false,
+        });
+        assert_eq!(names, [true; 5]);
+        drop(listener);
+        assert_eq!(store("b"), Err(NotStored::Unheard));
     }
 
     /// What a process said before it ended is read, and not taken for words of the next one, which has a listener of its own.

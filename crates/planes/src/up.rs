@@ -28,7 +28,7 @@ mod process;
 mod store;
 
 use std::collections::HashMap;
-use std::os::fd::AsFd as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,7 +44,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::deployment::{Deployment, Partition, Placement, Plane, Ready};
-use crate::descriptors::{MOST, Named};
+use crate::descriptors::Named;
 use crate::groups::{Group, Groups};
 use crate::logs::Follower;
 use crate::notify::{self, Notifier, Said};
@@ -56,7 +56,7 @@ use crate::{Cpus, logs};
 use crate::Error;
 use orphans::Children;
 use process::Process;
-use store::Store;
+use store::{MOST, Store};
 
 /// How often logs are looked at, and the longest time without a look at anything.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -170,6 +170,8 @@ struct Up<'a> {
     /// Where what its present process prints begins, for each plane.
     log_begins: Vec<u64>,
     store: Store,
+    /// For which process it was said last that a descriptor is not kept, for each plane.
+    said_lost: Vec<u64>,
     /// The deployment's name for itself, by which its processes are known.
     id: String,
     children: Children,
@@ -247,6 +249,7 @@ pub fn up(
         starts: vec![0; deployment.planes.len()],
         log_begins: vec![0; deployment.planes.len()],
         store: Store::new(deployment.planes.len()),
+        said_lost: vec![0; deployment.planes.len()],
         id,
         children,
         orphaned,
@@ -284,7 +287,7 @@ fn left(deployment: &Deployment, files: &Files) -> Vec<(Id, Left)> {
 }
 
 /// Planes leave descriptors here, so as many are allowed as may be.
-fn raise_limit() {
+pub fn raise_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
@@ -490,7 +493,11 @@ impl Up<'_> {
             let plane =
                 name.split_once('/').and_then(|(plane, own)| Some((self.deployment.find(plane)?, own)));
             match plane {
-                Some((id, own)) => _ = self.store.keep(id, 0, own.to_owned(), descriptor),
+                Some((id, own)) => {
+                    if !self.store.keep(id, 0, own.to_owned(), descriptor) {
+                        self.host.say(&format!("descriptor {name} is not kept: it is one too many"));
+                    }
+                }
                 None => self.manager.iter().for_each(|manager| manager.forget(&name)),
             }
         }
@@ -515,17 +522,35 @@ impl Up<'_> {
                 if self.store.is_older(id, self.starts[id], &name) {
                     self.let_go(id, std::slice::from_ref(&name));
                 }
-                if let Some(manager) = &self.manager {
-                    manager.store(&format!("{}/{name}", self.name(id)), descriptor.as_fd());
-                }
-                if !self.store.keep(id, self.starts[id], name, descriptor) {
-                    self.host.say(&format!("plane {} leaves more than {MOST} descriptors", self.name(id)));
-                }
+                self.keep(id, name, descriptor);
             }
             Said::Forget(name) => {
                 self.store.forget(id, &name);
                 self.let_go(id, &[name]);
             }
+        }
+    }
+
+    /// Keeps a descriptor, and leaves it with the manager, too.
+    fn keep(&mut self, id: Id, name: String, descriptor: OwnedFd) {
+        let is_kept = self.store.keep(id, self.starts[id], name.clone(), descriptor);
+        let lacks = match (&self.manager, self.store.get(id, &name)) {
+            _ if !is_kept => {
+                Some(format!("it leaves more than {MOST} descriptors, or too long names of them"))
+            }
+            (Some(manager), Some(kept)) => {
+                let stored = manager.store(&format!("{}/{name}", self.name(id)), kept);
+                stored
+                    .err()
+                    .map(|why| format!("a restart of this supervisor with its planes loses it: {why}"))
+            }
+            _ => None,
+        };
+        // Said once for each process: what is lost for one descriptor is lost for those after it.
+        if let Some(lacks) = lacks
+            && std::mem::replace(&mut self.said_lost[id], self.starts[id]) != self.starts[id]
+        {
+            self.host.say(&format!("plane {}: descriptor {name} is not kept: {lacks}", self.name(id)));
         }
     }
 

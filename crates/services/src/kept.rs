@@ -24,6 +24,8 @@ pub struct Kept {
     live: Mutex<Named>,
     /// The router runs: what it closes now is not for the next one.
     running: AtomicBool,
+    /// It was said that a descriptor is not kept.
+    said: AtomicBool,
 }
 
 fn lock<T>(named: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -43,13 +45,22 @@ impl Kept {
             given,
             live: Mutex::default(),
             running: AtomicBool::new(false),
+            said: AtomicBool::new(false),
         }))
     }
 
     /// Hands all over again, to a supervisor that knows of none.
     pub fn again(&self) {
         for (name, descriptor) in &*lock(&self.live) {
-            self.notifier.store(name, descriptor.as_fd());
+            self.store(name, descriptor.as_fd());
+        }
+    }
+
+    fn store(&self, name: &str, descriptor: BorrowedFd<'_>) {
+        if let Err(why) = self.notifier.store(name, descriptor)
+            && !self.said.swap(true, Ordering::Relaxed)
+        {
+            errln!("junctor: warning: descriptor {name} is not kept for the next process: {why}");
         }
     }
 
@@ -75,10 +86,10 @@ impl Keeper for Kept {
         if lock(&self.given).remove(name) {
             self.notifier.forget(name);
         }
-        self.notifier.store(name, descriptor);
         if let Ok(mine) = descriptor.try_clone_to_owned() {
             lock(&self.live).insert(name.to_owned(), mine);
         }
+        self.store(name, descriptor);
     }
 
     fn forget(&self, name: &str) {

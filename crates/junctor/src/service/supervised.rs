@@ -14,10 +14,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use client::Client;
-use planes::Named;
 use planes::notify::{self, Listener, Notifier, Said};
 use planes::protocol::{self, Answer, AskError, Request, Row};
 use planes::up::Files;
+use planes::{MOST_LEFT, Named};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::exit;
@@ -31,9 +31,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const SOON: Duration = Duration::from_secs(30);
 /// How long a plane may take to get ready; its supervisor gives up before that.
 const LONGEST: Duration = Duration::from_secs(600);
-
-/// Descriptors that planes may leave at most: as many as systemd keeps for the unit.
-const MOST_LEFT: usize = 512;
 
 /// Why something is not done when the service is to end.
 const STOPPED: &str = "the service was stopped";
@@ -189,6 +186,7 @@ impl Supervised {
         command.args(["--kept-by", &std::process::id().to_string()]).arg(&self.deployment);
         confined_by_default(&mut command, &self.state);
         command.env(notify::SOCKET, &self.notify).env_remove(notify::HEARTBEAT_US).env_remove("WATCHDOG_PID");
+        command.env(notify::ROOM, MOST_LEFT.to_string());
         // What a terminal sends is for the service, which stops the supervisor in order.
         command.stdin(Stdio::null()).process_group(0);
         let copy = |(name, held): (&String, &OwnedFd)| Ok((name.clone(), held.try_clone()?));
@@ -205,8 +203,16 @@ impl Supervised {
         let child = command.spawn().map_err(|why| failed(&self.program, why));
         let child = child.inspect_err(|_| listener.close())?;
         self.child = Some(Running { child, ready, listener, attends: Some(attends) });
+        let sent = ours.map_or(Ok(()), |ours| {
+            ours.set_write_timeout(Some(SOON))?;
+            planes::send_named(&ours, &left)
+        });
         // One that has ended already says so itself.
-        ours.iter().for_each(|ours| drop(planes::send_named(ours, &left)));
+        if let Err(why) = sent
+            && why.kind() != std::io::ErrorKind::BrokenPipe
+        {
+            errln!("junctor: service: descriptors of planes are not handed to their supervisor: {why}");
+        }
         Ok(())
     }
 
@@ -345,23 +351,37 @@ impl Supervised {
     }
 }
 
-/// Leaves a descriptor with systemd, and keeps it for the next supervisor.
-fn keep(left: &Left, manager: &Notifier, name: String, descriptor: OwnedFd) {
+/// Keeps a descriptor for the next supervisor, and leaves it with systemd. If that fails, returns why.
+fn keep(left: &Left, manager: &Notifier, name: String, descriptor: OwnedFd) -> Result<(), String> {
     let mut left = lock(left);
     let is_known = left.contains_key(&name);
     if !is_known && left.len() >= MOST_LEFT {
-        return;
+        return Err(format!("planes leave more than {MOST_LEFT} descriptors: {name} is not kept"));
     }
     // systemd would have both of one name.
     if is_known {
         manager.forget(&name);
     }
-    manager.store(&name, descriptor.as_fd());
-    left.insert(name, descriptor);
+    left.insert(name.clone(), descriptor);
+    let stored = left.get(&name).map_or(Ok(()), |kept| manager.store(&name, kept.as_fd()));
+    stored.map_err(|why| format!("a restart of the service by systemd opens {name} and others anew: {why}"))
+}
+
+/// Forgets a descriptor. systemd may have room for another one now.
+fn forget(left: &Left, manager: Option<&Notifier>, name: &str) {
+    let mut left = lock(left);
+    left.remove(name);
+    let Some(manager) = manager else { return };
+    manager.forget(name);
+    if let Some((name, kept)) = left.iter().find(|(name, _)| !manager.holds(name)) {
+        // Without room, it stays with the service.
+        let _ = manager.store(name, kept.as_fd());
+    }
 }
 
 /// Passes on what the supervisor says: that planes are ready, and to systemd its heartbeats and descriptors.
 fn attend(listener: &Listener, ready: &Sender<()>, manager: Option<&Notifier>, left: &Left) {
+    let mut is_said = false;
     loop {
         match listener.next() {
             Ok(news) => {
@@ -371,14 +391,14 @@ fn attend(listener: &Listener, ready: &Sender<()>, manager: Option<&Notifier>, l
                         Said::Ready => drop(ready.send(())),
                         Said::Heartbeat => manager.iter().for_each(|manager| manager.send("WATCHDOG=1")),
                         Said::Store(name, descriptor) => {
-                            if let Some(manager) = manager {
-                                keep(left, manager, name, descriptor);
+                            if let Some(manager) = manager
+                                && let Err(why) = keep(left, manager, name, descriptor)
+                                && !std::mem::replace(&mut is_said, true)
+                            {
+                                errln!("junctor: service: {why}");
                             }
                         }
-                        Said::Forget(name) => {
-                            lock(left).remove(&name);
-                            manager.iter().for_each(|manager| manager.forget(&name));
-                        }
+                        Said::Forget(name) => forget(left, manager, &name),
                     }
                 }
             }

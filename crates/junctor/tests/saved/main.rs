@@ -13,6 +13,7 @@ use serde_json::Value;
 use testbed::process::Process;
 use testbed::rig::{Namespace, wait_for};
 
+mod left;
 mod traffic;
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");

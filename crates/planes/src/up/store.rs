@@ -2,10 +2,14 @@
 //! Descriptors that planes leave with the supervisor, for the process that takes their place (sd_notify(3), FDSTORE).
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use crate::descriptors::MOST;
 use crate::supervisor::Id;
+
+/// Descriptors of one plane, at most.
+pub(super) const MOST: usize = 1024;
+/// Bytes of their names together, at most: they are one variable of the next process's environment, which the kernel limits to 128 KiB.
+const NAMES: usize = 100_000;
 
 /// A descriptor, and which process of the plane left it.
 #[derive(Debug)]
@@ -28,7 +32,8 @@ impl Store {
     /// Takes a descriptor under its name; returns whether there was room.
     pub(super) fn keep(&mut self, plane: Id, start: u64, name: String, descriptor: OwnedFd) -> bool {
         let stored = &mut self.planes[plane];
-        let room = stored.len() < MOST || stored.contains_key(&name);
+        let names: usize = stored.keys().map(|name| name.len() + 1).sum();
+        let room = stored.contains_key(&name) || (stored.len() < MOST && names + name.len() < NAMES);
         if room {
             stored.insert(name, Stored { start, descriptor });
         }
@@ -38,6 +43,11 @@ impl Store {
     /// Whether a name is that of a descriptor which an earlier process of the plane has left.
     pub(super) fn is_older(&self, plane: Id, start: u64, name: &str) -> bool {
         self.planes[plane].get(name).is_some_and(|stored| stored.start < start)
+    }
+
+    /// The descriptor of this name.
+    pub(super) fn get(&self, plane: Id, name: &str) -> Option<BorrowedFd<'_>> {
+        self.planes[plane].get(name).map(|stored| stored.descriptor.as_fd())
     }
 
     pub(super) fn forget(&mut self, plane: Id, name: &str) {
@@ -100,7 +110,11 @@ mod tests {
         assert!(store.keep(1, 3, "a".to_owned(), descriptor()), "in the place of the former one");
         store.forget(1, "a");
         assert!(store.keep(1, 3, "c".to_owned(), descriptor()));
+        assert!(store.get(1, "c").is_some() && store.get(1, "a").is_none());
         assert_eq!(store.clear(1).len(), MOST);
         assert!(store.names(1).is_empty());
+        // Long names have room for fewer.
+        let long = (0..MOST).filter(|n| store.keep(0, 1, format!("{n:0>200}"), descriptor())).count();
+        assert_eq!(long, NAMES / 201);
     }
 }

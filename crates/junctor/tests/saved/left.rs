@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What planes leave to those that follow.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+
+/// A plane that leaves this many descriptors.
+const MANY: usize = 450;
+/// As many of them have room in systemd.
+const ROOM: usize = 100;
+
+/// It leaves files whose content is their name, and writes down how many it got and how many of those are what their names say.
+const LEAVES: &str = r#"import array, os, socket, time
+count = int(os.environ.get("LISTEN_FDS", 0))
+names = os.environ.get("LISTEN_FDNAMES", "").split(":")
+got = {names[n]: 3 + n for n in range(count)}
+right = sum(os.pread(fd, 99, 0).decode() == name for name, fd in got.items())
+manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+manager.connect(os.environ["NOTIFY_SOCKET"])
+for n in range(MANY):
+    name = "fd%d" % n
+    fd = got.get(name)
+    if fd is None:
+        fd = os.memfd_create(name)
+        os.write(fd, name.encode())
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))
+    manager.sendmsg([b"FDSTORE=1\nFDNAME=" + name.encode()], [rights])
+with open("TOP/seen.new", "w") as seen:
+    seen.write("%d %d" % (count, right))
+os.rename("TOP/seen.new", "TOP/seen")
+manager.send(b"READY=1")
+time.sleep(100000)
+"#;
+
+const LEAVING: &str =
+    "[planes.p]\nkind = \"control\"\ncommand = [\"python3\", \"leaves.py\"]\nready = \"notified\"\n";
+
+#[test]
+fn all_descriptors_of_a_plane_go_on() {
+    if testbed::rig::skip_without("all_descriptors_of_a_plane_go_on", &["python3"]) {
+        return;
+    }
+    let mut service = Service::new(&[("deployment.toml", LEAVING)]);
+    let top = service.top.path().display().to_string();
+    service.write("leaves.py", &LEAVES.replace("TOP", &top).replace("MANY", &MANY.to_string()));
+    let path = service.path("systemd");
+    let systemd = Listener::bind(&path).unwrap();
+    let most = Arc::new(Mutex::new(0));
+    let noted = most.clone();
+    std::thread::spawn(move || {
+        let mut held = BTreeSet::new();
+        while let Ok(news) = systemd.next() {
+            for said in news {
+                match said {
+                    Said::Store(name, _) => _ = held.insert(name),
+                    Said::Forget(name) => _ = held.remove(&name),
+                    Said::Ready | Said::Heartbeat => {}
+                }
+                let mut most = noted.lock().unwrap();
+                *most = held.len().max(*most);
+            }
+        }
+    });
+    let mut command = service.command(&["service", &service.name]);
+    command.env(SOCKET, &path).env("FDSTORE", ROOM.to_string());
+    service.start_by(command);
+    let seen = service.path("seen");
+    let takes_over = |service: &Service| {
+        std::fs::remove_file(&seen).unwrap();
+        let mut restart = Command::new(JUNCTOR);
+        restart.args(["restart", "p", "--deployment", &service.name]);
+        let output = restart.env("XDG_RUNTIME_DIR", service.path("run")).output().unwrap();
+        assert!(output.status.success(), "{}", text_of(&output));
+        std::fs::read_to_string(&seen).unwrap()
+    };
+    assert_eq!(std::fs::read_to_string(&seen).unwrap(), "0 0");
+    // From the supervisor to the next process.
+    assert_eq!(takes_over(&service), format!("{MANY} {MANY}"));
+    // And from the service to the next supervisor.
+    let supervisor = || {
+        let text = std::fs::read_to_string(service.planes().join("lock")).unwrap_or_default();
+        text.trim().parse::<u32>().unwrap_or(0)
+    };
+    let before = supervisor();
+    signal("-KILL", before);
+    let answers = || {
+        let mut ps = Command::new(JUNCTOR);
+        ps.args(["ps", "--deployment", &service.name]).env("XDG_RUNTIME_DIR", service.path("run"));
+        supervisor() != before && ps.output().unwrap().status.success()
+    };
+    wait_for("another supervisor", PATIENCE, answers).unwrap();
+    assert_eq!(takes_over(&service), format!("{MANY} {MANY}"));
+    // What systemd has no room for is said, once.
+    assert_eq!(*most.lock().unwrap(), ROOM);
+    let said = service.process.as_ref().unwrap().stderr();
+    assert!(said.contains("holds 100 descriptors at most (FileDescriptorStoreMax=)"), "{said}");
+}
