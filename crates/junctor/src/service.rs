@@ -66,6 +66,9 @@ pub(crate) struct Args {
     /// This program has taken the place of another one, whose planes run.
     #[arg(long, hide = true, conflicts_with_all = ["upgrade", "rehearse"])]
     upgraded: bool,
+    /// With --rehearse: the commit in service, confirmed or not.
+    #[arg(long, hide = true, requires = "rehearse")]
+    live: bool,
     /// After the service has ended: end planes that it has left, unless it was killed and starts again. systemd says how it ended.
     #[arg(long, hide = true, conflicts_with_all = ["upgrade", "rehearse", "upgraded"])]
     end_left: bool,
@@ -92,7 +95,7 @@ fn run(args: &Args) -> Result<u8, Stop> {
     }
     let store = place.store()?;
     if args.rehearse {
-        return upgrade::rehearse(&place, &store);
+        return upgrade::rehearse(&place, &store, args.live);
     }
     let path = place.service_lock();
     let taken = Lock::take(&path, &std::process::id().to_string());

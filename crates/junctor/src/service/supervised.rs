@@ -21,7 +21,7 @@ use planes::{MOST_LEFT, Named};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::exit;
-use crate::keeper::{APPLY, CONFINED};
+use crate::keeper::APPLY;
 use crate::run::confined_by_default;
 use crate::saved::Place;
 
@@ -58,14 +58,6 @@ type Left = Arc<Mutex<BTreeMap<String, OwnedFd>>>;
 
 fn lock(left: &Left) -> std::sync::MutexGuard<'_, BTreeMap<String, OwnedFd>> {
     left.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// How a router came to another configuration.
-pub(super) enum Swapped {
-    /// It forwarded meanwhile.
-    InPlace,
-    /// It was started again, for this reason.
-    Again(String),
 }
 
 struct Running {
@@ -112,6 +104,11 @@ impl Supervised {
 
     pub(super) fn files(&self) -> &Files {
         &self.files
+    }
+
+    /// Where the files of the commit in service are.
+    pub(super) fn live(&self) -> &Path {
+        &self.live
     }
 
     pub(super) fn deployment(&self) -> &Path {
@@ -287,19 +284,9 @@ impl Supervised {
         })
     }
 
-    /// Has a router read its configuration in the directory of the commit in service. One that is confined too much for it is started again, and
-    /// this is said.
-    pub(super) fn swap(&mut self, name: &str) -> Result<Swapped, String> {
-        match self.swap_in_place(name) {
-            Err(why) if why.contains(CONFINED) => {
-                self.restart(name)?;
-                Ok(Swapped::Again(why))
-            }
-            done => done.map(|()| Swapped::InPlace),
-        }
-    }
-
-    fn swap_in_place(&mut self, name: &str) -> Result<(), String> {
+    /// Has a router read its configuration in the directory of the commit in service. Why one that is confined too much for it cannot do that has the
+    /// word [`CONFINED`](crate::keeper::CONFINED).
+    pub(super) fn swap_in_place(&mut self, name: &str) -> Result<(), String> {
         // One that does not run now, because its configuration ends it for instance, begins with the new one.
         let Ok(stream) = UnixStream::connect(self.files.control(name)) else { return self.restart(name) };
         let value = format!("reload\n{}", self.live.display());

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One commit takes the place of another: the list of actions, carried out or taken back as a whole.
 
-use saved::{Action, Files, Layout};
+use std::path::Path;
+
+use saved::{Action, Files, Forbidden, Layout};
 
 use super::Service;
-use super::supervised::Swapped;
+use crate::keeper::CONFINED;
 use crate::saved::layout;
 
 /// Why a commit is not in service.
@@ -100,13 +102,29 @@ impl Service {
         Ok(notes)
     }
 
+    /// Has a router take the commit in service. One that is confined too much for it is started again, if a start can succeed, and this is said.
     fn swap(&mut self, plane: &str) -> Result<Option<String>, String> {
-        Ok(match self.supervised.swap(plane)? {
-            Swapped::InPlace => None,
-            Swapped::Again(why) => {
-                Some(format!("plane {plane} was started again for this configuration: {}", why.trim_end()))
-            }
-        })
+        let why = match self.supervised.swap_in_place(plane) {
+            Err(why) if why.contains(CONFINED) => why,
+            done => return done.map(|()| None),
+        };
+        self.may_start(&why)?;
+        self.supervised.restart(plane)?;
+        Ok(Some(format!("plane {plane} was started again for this configuration: {}", why.trim_end())))
+    }
+
+    /// Whether a router that is started anew can take what the running one refuses for this reason. Both have the rights of this service at their start, and so
+    /// has the check.
+    fn may_start(&self, why: &str) -> Result<(), String> {
+        if let Some(forbidden) = unreadable(why, self.supervised.live()) {
+            return Err(format!("{forbidden}. A router that is started again cannot read it either"));
+        }
+        let program = Path::new("/proc/self/exe");
+        let output = self.rehearsed(program, &["--live"]).map_err(|why| format!("a check: {why}"))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&output.stderr).trim_end().to_owned()),
+        }
     }
 
     fn act(&mut self, action: &Action) -> Result<(), String> {
@@ -120,4 +138,12 @@ impl Service {
             Action::RestartAll => self.supervised.restart_all(),
         }
     }
+}
+
+/// The file among the words of a refusal that this service may not read itself. Relative paths begin in a directory.
+fn unreadable(why: &str, directory: &Path) -> Option<Forbidden> {
+    let lines = why.lines().filter(|line| line.contains("Permission denied"));
+    let ends = |c: char| c.is_whitespace() || matches!(c, ':' | ',' | '(' | ')' | '"' | '\'' | '`');
+    let words = lines.flat_map(|line| line.split(ends)).filter(|word| !word.is_empty());
+    words.map(|word| directory.join(word)).find_map(|path| saved::disk::forbidden(&path))
 }

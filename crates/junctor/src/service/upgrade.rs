@@ -8,7 +8,8 @@
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use saved::protocol::{Answer, Request, Upgraded};
@@ -50,9 +51,10 @@ pub(super) fn ask(place: &Place) -> Result<u8, Stop> {
     Err(Stop::Failed(format!("the service of {} does not answer; see its log", place.name)))
 }
 
-/// Whether this program can run the commit that is confirmed.
-pub(super) fn rehearse(place: &Place, store: &Store) -> Result<u8, Stop> {
-    let commit = store.confirmed()?.ok_or_else(|| Stop::Failed("no commit is confirmed".into()))?;
+/// Whether this program can run the commit that is confirmed, or the one in service.
+pub(super) fn rehearse(place: &Place, store: &Store, live: bool) -> Result<u8, Stop> {
+    let commit = if live { store.live()? } else { store.confirmed()? };
+    let commit = commit.ok_or_else(|| Stop::Failed("no commit is confirmed".into()))?;
     let files = store.files(commit)?;
     let checked = checked::check(&place.name, &place.state.join("live"), &files).map_err(Stop::Failed)?;
     if checked.is_bad {
@@ -74,19 +76,7 @@ impl Service {
             ));
         }
         let program = self.supervised.program();
-        let mut command = Command::new(program);
-        command.args(["service", &self.place.name, "--rehearse"]).stdin(Stdio::null());
-        for (option, directory) in
-            [("--etc", &self.place.etc), ("--state", &self.place.state), ("--run", &self.place.run)]
-        {
-            command.arg(option).arg(directory);
-        }
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let output = command.spawn().and_then(|child| {
-            sync::priority::behind_workers(Some(child.id()));
-            child.wait_with_output()
-        });
-        let output = match output {
+        let output = match self.rehearsed(program, &[]) {
             Ok(output) => output,
             Err(why) => return failed(format!("{}: {why}; the old program goes on", program.display())),
         };
@@ -101,6 +91,20 @@ impl Service {
         let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         self.say(&format!("{by} has it go on with version {version} of the program"));
         Answer::Done { text: format!("{}: going on with version {version}", self.place.name) }
+    }
+
+    /// Has a program check a commit, with the rights of this service.
+    pub(super) fn rehearsed(&self, program: &Path, more: &[&str]) -> std::io::Result<Output> {
+        let mut command = Command::new(program);
+        command.args(["service", &self.place.name, "--rehearse"]).args(more).stdin(Stdio::null());
+        for (option, directory) in
+            [("--etc", &self.place.etc), ("--state", &self.place.state), ("--run", &self.place.run)]
+        {
+            command.arg(option).arg(directory);
+        }
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        sync::priority::behind_workers(Some(child.id()));
+        child.wait_with_output()
     }
 
     /// Becomes the program that is installed now. Comes back only if that fails.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What planes leave to those that follow.
+//! What planes leave to those that follow, and files that a service may not read.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::chown;
 use std::sync::{Arc, Mutex};
 
 use super::*;
@@ -96,4 +97,57 @@ fn all_descriptors_of_a_plane_go_on() {
     assert_eq!(*most.lock().unwrap(), ROOM);
     let said = service.process.as_ref().unwrap().stderr();
     assert!(said.contains("holds 100 descriptors at most (FileDescriptorStoreMax=)"), "{said}");
+}
+
+#[test]
+fn a_file_that_a_service_may_not_read_changes_nothing() {
+    if testbed::rig::skip_without("a_file_that_a_service_may_not_read_changes_nothing", &["setpriv"]) {
+        return;
+    }
+    let mut service = Service::new(&[("router.click", ROUTER), ("rules/fw", RULES)]);
+    // As under systemd, root reads files of others by their permissions alone.
+    let plain = service.command(&["service", &service.name]);
+    let mut command = Command::new("setpriv");
+    command.arg("--bounding-set=-dac_override,-dac_read_search").arg(JUNCTOR).args(plain.get_args());
+    command.env("XDG_RUNTIME_DIR", service.path("run"));
+    service.start_by(command);
+    let (router, count) = (service.pid("router"), service.count("router"));
+    // Elsewhere, as no commit has it.
+    let outside = tempfile::tempdir().unwrap();
+    let rules = outside.path().join("rules");
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(outside.path(), 0o755);
+    std::fs::write(&rules, RULES).unwrap();
+    mode(&rules, 0o600);
+    chown(&rules, Some(1), Some(1)).unwrap();
+    service.write("router.click", &ROUTER.replace("rules/fw", &rules.display().to_string()));
+    let (status, said) = service.config(&["apply"]);
+    let whose = "belongs to user 1 and group 1 with mode 600, and this process, user 0, may not read it";
+    assert!(
+        status == 1 && said.contains(whose) && said.contains("cannot read it either"),
+        "{status}: {said}"
+    );
+    assert_eq!((service.pid("router"), service.now(), service.rules("router")), (router, (1, 1), 2));
+    // One of the configuration's own is not damaged.
+    service.write("router.click", ROUTER);
+    service.write("keys/a", "hidden");
+    let key = service.path("etc/keys/a");
+    mode(&key, 0o600);
+    chown(&key, Some(1), Some(1)).unwrap();
+    let (status, said) = service.config(&["apply"]);
+    assert!(status == 1 && said.contains(&format!("keys/a {whose}")), "{status}: {said}");
+    assert!(said.contains("chgrp 0 keys/a") && !said.contains("damaged"), "{said}");
+    assert_eq!((service.pid("router"), service.now()), (router, (1, 1)));
+    service.goes_on_from("router", count);
+    // The remedy helps; and a start that can succeed takes place.
+    for path in [&key, &rules] {
+        chown(path, None, Some(0)).unwrap();
+        mode(path, 0o640);
+    }
+    service.write("router.click", &ROUTER.replace("rules/fw", &rules.display().to_string()));
+    let said = service.good(&["apply"]);
+    assert!(said.contains("plane router was started again for this configuration"), "{said}");
+    assert!(service.pid("router") != router && service.rules("router") == 2);
 }
