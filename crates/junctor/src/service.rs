@@ -14,6 +14,7 @@ mod supervised;
 mod switch;
 mod trial;
 mod upgrade;
+mod watch;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -32,6 +33,7 @@ use crate::{exit, outcome};
 use socket::{Asked, Board, Present, Socket};
 use supervised::Supervised;
 use switch::Failed;
+use watch::Watcher;
 
 /// The longest time without a look at the supervisor.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -57,6 +59,10 @@ pub(crate) struct Args {
     /// Let this group ask for the status, and confirm and take back commits.
     #[arg(long, value_name = "GROUP")]
     control_group: Option<String>,
+    /// After the service was killed, its planes go on for this time, until the next service takes them over; then they are stopped. 'forever' for no
+    /// limit [default: 60s under systemd, else forever].
+    #[arg(long, value_name = "TIME", env = "JUNCTOR_PLANES_OUTLIVE")]
+    planes_outlive: Option<String>,
     /// Have the service that runs go on with the program that is installed now: interfaces, taps and sessions are handed over.
     #[arg(long, conflicts_with = "control_group")]
     upgrade: bool,
@@ -69,6 +75,9 @@ pub(crate) struct Args {
     /// With --rehearse: the commit in service, confirmed or not.
     #[arg(long, hide = true, requires = "rehearse")]
     live: bool,
+    /// Stop planes if no service follows for so many looks, a second each: see [`watch`].
+    #[arg(long, hide = true, conflicts_with_all = ["upgrade", "rehearse", "upgraded"])]
+    watch: Option<u32>,
     /// After the service has ended: end planes that it has left, unless it was killed and starts again. systemd says how it ended.
     #[arg(long, hide = true, conflicts_with_all = ["upgrade", "rehearse", "upgraded"])]
     end_left: bool,
@@ -93,10 +102,21 @@ fn run(args: &Args) -> Result<u8, Stop> {
     if args.upgrade {
         return upgrade::ask(&place);
     }
-    let store = place.store()?;
-    if args.rehearse {
-        return upgrade::rehearse(&place, &store, args.live);
+    if let Some(looks) = args.watch {
+        return watch::run(&place, looks);
     }
+    if args.rehearse {
+        return upgrade::rehearse(&place, &place.store()?, args.live);
+    }
+    let manager = Notifier::from_environment().map(Arc::new);
+    let looks = watch::looks(args.planes_outlive.as_deref(), manager.is_some())?;
+    // Before anything can fail: each attempt to start gives planes their time anew.
+    let watcher = looks.and_then(|looks| {
+        let started = Watcher::start(&place, looks);
+        let failed = |why| errln!("junctor: service {}: nobody watches its planes: {why}", place.name);
+        started.map_err(failed).ok()
+    });
+    let store = place.store()?;
     let path = place.service_lock();
     let taken = Lock::take(&path, &std::process::id().to_string());
     let taken = taken.map_err(|why| Stop::Failed(format!("{}: {why}", path.display())))?;
@@ -116,7 +136,6 @@ fn run(args: &Args) -> Result<u8, Stop> {
     let hang_up = Arc::new(AtomicBool::new(false));
     let caught = signal_hook::flag::register(signal_hook::consts::SIGHUP, hang_up.clone());
     caught.map_err(|why| Stop::Failed(format!("signals: {why}")))?;
-    let manager = Notifier::from_environment().map(Arc::new);
     let supervised = Supervised::new(&place, manager.clone(), stop.clone()).map_err(Stop::Failed)?;
     let machine = Machine::new(confirmed);
     let (epoch, board) = (Instant::now(), Board::default());
@@ -130,6 +149,8 @@ fn run(args: &Args) -> Result<u8, Stop> {
         hang_up,
         epoch,
         board,
+        watcher,
+        looks,
         upgrades: false,
         // Who asked for an upgrade looks here: this process has not come by one.
         upgraded: (!args.upgraded).then(|| Upgraded {
@@ -160,6 +181,10 @@ struct Service {
     epoch: Instant,
     /// What clients see of it.
     board: Board,
+    /// Stops planes if this process ends and no service follows.
+    watcher: Option<Watcher>,
+    /// For how many looks it waits.
+    looks: Option<u32>,
     /// Another program is to take this one's place.
     upgrades: bool,
     /// What became of the last upgrade.

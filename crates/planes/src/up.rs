@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 
 use files::mark;
 pub use files::{Files, Lock};
-pub use process::{stop_left, survivors};
+pub use process::{stop_known, stop_left, survivors};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 

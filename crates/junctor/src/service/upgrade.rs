@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use saved::protocol::{Answer, Request, Upgraded};
 
 use super::Service;
+use super::watch::Watcher;
 use crate::saved::{Place, Stop, Store, checked, layout};
 use crate::{exit, outcome};
 
@@ -110,6 +111,8 @@ impl Service {
     /// Becomes the program that is installed now. Comes back only if that fails.
     pub(super) fn become_new(&mut self) {
         self.supervised.leave_planes();
+        // The new program starts its own.
+        self.watcher.take().into_iter().for_each(Watcher::end);
         let program = self.supervised.program().to_owned();
         let arguments = std::env::args_os().skip(1).filter(|argument| argument != OsStr::new(UPGRADED));
         let mut command = Command::new(&program);
@@ -119,6 +122,7 @@ impl Service {
         let text = format!("{}: {why}; the old program goes on", program.display());
         self.say(&text);
         self.upgraded = Some(Upgraded { is_whole: false, text });
+        self.watcher = self.looks.and_then(|looks| Watcher::start(&self.place, looks).ok());
         // If that fails, the service ends, and systemd starts it again.
         let _ = self.supervised.start();
     }

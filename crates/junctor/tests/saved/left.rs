@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What planes leave to those that follow, and files that a service may not read.
+//! What planes leave to those that follow, what is done about planes that are left, and files that a service may not read.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::chown;
@@ -97,6 +97,35 @@ fn all_descriptors_of_a_plane_go_on() {
     assert_eq!(*most.lock().unwrap(), ROOM);
     let said = service.process.as_ref().unwrap().stderr();
     assert!(said.contains("holds 100 descriptors at most (FileDescriptorStoreMax=)"), "{said}");
+}
+
+#[test]
+fn planes_are_stopped_when_no_service_follows() {
+    let mut service = Service::new(&[("router.click", ROUTER), ("rules/fw", RULES)]);
+    let start = |service: &mut Service, outlive: &str| {
+        let command = service.command(&["service", &service.name, "--planes-outlive", outlive]);
+        service.start_by(command);
+        std::fs::read_to_string(service.path("run/watcher")).unwrap().parse::<u32>().unwrap()
+    };
+    let first = start(&mut service, "1h");
+    let (router, count) = (service.pid("router"), service.count("router"));
+    service.kill();
+    // The next service has a watcher of its own, and the first one leaves.
+    let second = start(&mut service, "1s");
+    assert_ne!(first, second);
+    wait_for("the first watcher's end", PATIENCE, || command_line(first).is_empty()).unwrap();
+    assert_eq!(service.pid("router"), router);
+    service.goes_on_from("router", count);
+    // Now none follows.
+    service.kill();
+    wait_for("the planes' end", PATIENCE, || command_line(router).is_empty()).unwrap();
+    wait_for("the second watcher's end", PATIENCE, || command_line(second).is_empty()).unwrap();
+    assert!(!service.runs("router"));
+    // A service that is stopped leaves no watcher.
+    let third = start(&mut service, "1h");
+    assert!(service.runs("router"));
+    service.stop();
+    wait_for("the third watcher's end", PATIENCE, || command_line(third).is_empty()).unwrap();
 }
 
 #[test]

@@ -214,6 +214,11 @@ pub fn stop_left(files: &Files) -> Vec<String> {
     stop_survivors(files, |_| true).into_iter().map(|(name, _)| name).collect()
 }
 
+/// Stops processes of planes that were found before, as far as they live: their records may be gone.
+pub fn stop_known(planes: &[(String, Record)]) {
+    stop(planes);
+}
+
 fn stop(planes: &[(String, Record)]) {
     for (signal, patience) in [(Signal::TERM, PATIENCE), (Signal::KILL, PATIENCE)] {
         let living = planes.iter().filter(|(_, record)| record.is_alive());
