@@ -28,7 +28,6 @@ mod process;
 mod store;
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -56,7 +55,7 @@ use crate::{Cpus, logs};
 use crate::Error;
 use orphans::Children;
 use process::Process;
-use store::{MOST, Store};
+use store::Store;
 
 /// How often logs are looked at, and the longest time without a look at anything.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -487,31 +486,6 @@ impl Up<'_> {
         self.step(Event::Ended(id, exit));
     }
 
-    /// Takes descriptors that an earlier supervisor's planes had left.
-    fn take_left(&mut self, left: Vec<Named>) {
-        for (name, descriptor) in left {
-            let plane =
-                name.split_once('/').and_then(|(plane, own)| Some((self.deployment.find(plane)?, own)));
-            match plane {
-                Some((id, own)) => {
-                    if !self.store.keep(id, 0, own.to_owned(), descriptor) {
-                        self.host.say(&format!("descriptor {name} is not kept: it is one too many"));
-                    }
-                }
-                None => self.manager.iter().for_each(|manager| manager.forget(&name)),
-            }
-        }
-    }
-
-    /// The manager keeps descriptors of a plane no more.
-    fn let_go(&self, id: Id, names: &[String]) {
-        for (manager, name) in
-            self.manager.iter().flat_map(|manager| names.iter().map(move |name| (manager, name)))
-        {
-            manager.forget(&format!("{}/{name}", self.name(id)));
-        }
-    }
-
     /// Takes what the present process of a plane says.
     fn hear(&mut self, id: Id, said: Said) {
         match said {
@@ -528,29 +502,6 @@ impl Up<'_> {
                 self.store.forget(id, &name);
                 self.let_go(id, &[name]);
             }
-        }
-    }
-
-    /// Keeps a descriptor, and leaves it with the manager, too.
-    fn keep(&mut self, id: Id, name: String, descriptor: OwnedFd) {
-        let is_kept = self.store.keep(id, self.starts[id], name.clone(), descriptor);
-        let lacks = match (&self.manager, self.store.get(id, &name)) {
-            _ if !is_kept => {
-                Some(format!("it leaves more than {MOST} descriptors, or too long names of them"))
-            }
-            (Some(manager), Some(kept)) => {
-                let stored = manager.store(&format!("{}/{name}", self.name(id)), kept);
-                stored
-                    .err()
-                    .map(|why| format!("a restart of this supervisor with its planes loses it: {why}"))
-            }
-            _ => None,
-        };
-        // Said once for each process: what is lost for one descriptor is lost for those after it.
-        if let Some(lacks) = lacks
-            && std::mem::replace(&mut self.said_lost[id], self.starts[id]) != self.starts[id]
-        {
-            self.host.say(&format!("plane {}: descriptor {name} is not kept: {lacks}", self.name(id)));
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Planes whose service does not come back.
 //!
-//! Planes go on when their service is killed, and the next service takes them over. systemd ends nothing more if it is told to stop a service in the pause
+//! Planes go on when their service is killed, and the next service takes them over. systemd ends nothing more if a service is stopped in the pause
 //! before its restart. So each service has a watcher, a small process that outlives it:
 //!
 //! 1. A service starts its watcher before all else, and writes the watcher's number into a file. The watcher of the newest service counts.

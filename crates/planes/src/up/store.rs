@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
+use super::Up;
+use crate::descriptors::Named;
 use crate::supervisor::Id;
 
 /// Descriptors of one plane, at most.
-pub(super) const MOST: usize = 1024;
+const MOST: usize = 1024;
 /// Bytes of their names together, at most: they are one variable of the next process's environment, which the kernel limits to 128 KiB.
 const NAMES: usize = 100_000;
 
@@ -82,6 +84,56 @@ impl Store {
     /// This process may have no more descriptors.
     pub(super) fn descriptors(&self, plane: Id) -> std::io::Result<Vec<OwnedFd>> {
         self.planes[plane].values().map(|stored| stored.descriptor.try_clone()).collect()
+    }
+}
+
+impl Up<'_> {
+    /// Takes descriptors that an earlier supervisor's planes had left.
+    pub(super) fn take_left(&mut self, left: Vec<Named>) {
+        for (name, descriptor) in left {
+            let plane =
+                name.split_once('/').and_then(|(plane, own)| Some((self.deployment.find(plane)?, own)));
+            match plane {
+                Some((id, own)) => {
+                    if !self.store.keep(id, 0, own.to_owned(), descriptor) {
+                        self.host.say(&format!("descriptor {name} is not kept: it is one too many"));
+                    }
+                }
+                None => self.manager.iter().for_each(|manager| manager.forget(&name)),
+            }
+        }
+    }
+
+    /// The manager keeps descriptors of a plane no more.
+    pub(super) fn let_go(&self, id: Id, names: &[String]) {
+        for (manager, name) in
+            self.manager.iter().flat_map(|manager| names.iter().map(move |name| (manager, name)))
+        {
+            manager.forget(&format!("{}/{name}", self.name(id)));
+        }
+    }
+
+    /// Keeps a descriptor, and leaves it with the manager, too.
+    pub(super) fn keep(&mut self, id: Id, name: String, descriptor: OwnedFd) {
+        let is_kept = self.store.keep(id, self.starts[id], name.clone(), descriptor);
+        let lacks = match (&self.manager, self.store.get(id, &name)) {
+            _ if !is_kept => {
+                Some(format!("it leaves more than {MOST} descriptors, or too long names of them"))
+            }
+            (Some(manager), Some(kept)) => {
+                let stored = manager.store(&format!("{}/{name}", self.name(id)), kept);
+                stored
+                    .err()
+                    .map(|why| format!("a restart of this supervisor with its planes loses it: {why}"))
+            }
+            _ => None,
+        };
+        // Said once for each process: what is lost for one descriptor is lost for those after it.
+        if let Some(lacks) = lacks
+            && std::mem::replace(&mut self.said_lost[id], self.starts[id]) != self.starts[id]
+        {
+            self.host.say(&format!("plane {}: descriptor {name} is not kept: {lacks}", self.name(id)));
+        }
     }
 }
 
