@@ -136,7 +136,8 @@ fn run(args: &Args) -> Result<u8, Stop> {
     let hang_up = Arc::new(AtomicBool::new(false));
     let caught = signal_hook::flag::register(signal_hook::consts::SIGHUP, hang_up.clone());
     caught.map_err(|why| Stop::Failed(format!("signals: {why}")))?;
-    let supervised = Supervised::new(&place, manager.clone(), stop.clone()).map_err(Stop::Failed)?;
+    let supervised = Supervised::new(&place, manager.clone(), stop.clone(), args.upgraded);
+    let supervised = supervised.map_err(Stop::Failed)?;
     let machine = Machine::new(confirmed);
     let (epoch, board) = (Instant::now(), Board::default());
     let mut service = Service {

@@ -135,6 +135,11 @@ impl Notifier {
         self.held().contains(name)
     }
 
+    /// Remembers that it holds a descriptor which the program before this one left.
+    pub fn holds_already(&self, name: &str) {
+        self.held().insert(name.to_owned());
+    }
+
     /// Takes it back.
     pub fn forget(&self, name: &str) {
         self.held().remove(name);

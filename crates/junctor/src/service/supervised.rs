@@ -18,6 +18,7 @@ use planes::notify::{self, Listener, Notifier, Said};
 use planes::protocol::{self, Answer, AskError, Request, Row};
 use planes::up::Files;
 use planes::{MOST_LEFT, Named};
+use rustix::fs::{FileType, RawMode};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::exit;
@@ -31,6 +32,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const SOON: Duration = Duration::from_secs(30);
 /// How long a plane may take to get ready; its supervisor gives up before that.
 const LONGEST: Duration = Duration::from_secs(600);
+
+/// Before a name that is handed to the next program: systemd holds the descriptor, or has no room for it.
+const HELD: char = '+';
+const NOT_HELD: char = '-';
 
 /// Why something is not done when the service is to end.
 const STOPPED: &str = "the service was stopped";
@@ -78,10 +83,12 @@ impl Drop for Running {
 }
 
 impl Supervised {
+    /// `upgraded`: this program has taken the place of another one, which left descriptors.
     pub(super) fn new(
         place: &Place,
         manager: Option<Arc<Notifier>>,
         stop: Arc<AtomicBool>,
+        upgraded: bool,
     ) -> Result<Supervised, String> {
         let program = std::env::current_exe().map_err(|why| format!("this program's own file: {why}"))?;
         let files = client::files_of(&place.name).map_err(|why| why.to_string())?;
@@ -93,7 +100,11 @@ impl Supervised {
             notify: place.run.join("service.notify"),
             files,
             child: None,
-            left: Arc::new(Mutex::new(match manager {
+            left: Arc::new(Mutex::new(match &manager {
+                Some(manager) if upgraded => handed_over(manager).unwrap_or_else(|why| {
+                    errln!("junctor: service: descriptors of planes did not come: {why}");
+                    BTreeMap::new()
+                }),
                 Some(_) => services::devices::inherited().into_iter().collect(),
                 None => BTreeMap::new(),
             })),
@@ -104,6 +115,21 @@ impl Supervised {
 
     pub(super) fn files(&self) -> &Files {
         &self.files
+    }
+
+    /// A socket with what planes have left, for the program that takes the place of this one.
+    pub(super) fn hand_over_left(&self) -> std::io::Result<Option<OwnedFd>> {
+        let Some(manager) = &self.manager else { return Ok(None) };
+        let copy = |(name, held): (&String, &OwnedFd)| {
+            let mark = if manager.holds(name) { HELD } else { NOT_HELD };
+            Ok((format!("{mark}{name}"), held.try_clone()?))
+        };
+        let left: std::io::Result<Vec<Named>> = lock(&self.left).iter().map(copy).collect();
+        let (ours, theirs) = UnixStream::pair()?;
+        // Nobody reads yet, so all must have room in the socket.
+        ours.set_nonblocking(true)?;
+        planes::send_named(&ours, &left?)?;
+        Ok(Some(theirs.into()))
     }
 
     /// Where the files of the commit in service are.
@@ -336,6 +362,30 @@ impl Supervised {
             }
         }
     }
+}
+
+/// What the program before this one left at the standard input, if anything.
+fn handed_over(manager: &Notifier) -> std::io::Result<BTreeMap<String, OwnedFd>> {
+    let stdin = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let mode = rustix::fs::fstat(&stdin)?.st_mode as RawMode;
+    if FileType::from_raw_mode(mode) != FileType::Socket {
+        return Ok(BTreeMap::new());
+    }
+    let socket = UnixStream::from(stdin);
+    socket.set_nonblocking(true)?;
+    let planes::Received { named, missing } = planes::receive_named(&socket)?;
+    if !missing.is_empty() {
+        errln!("junctor: service: {} descriptors of planes did not come", missing.len());
+    }
+    let mut left = BTreeMap::new();
+    for (name, descriptor) in named {
+        if let Some(name) = name.strip_prefix(HELD) {
+            manager.holds_already(name);
+        }
+        let name = name.strip_prefix([HELD, NOT_HELD]).unwrap_or(&name);
+        left.insert(name.to_owned(), descriptor);
+    }
+    Ok(left)
 }
 
 /// Keeps a descriptor for the next supervisor, and leaves it with systemd. If that fails, returns why.

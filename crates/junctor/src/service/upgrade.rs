@@ -116,7 +116,13 @@ impl Service {
         let program = self.supervised.program().to_owned();
         let arguments = std::env::args_os().skip(1).filter(|argument| argument != OsStr::new(UPGRADED));
         let mut command = Command::new(&program);
-        // Descriptors that systemd gave this process have gone to the planes.
+        match self.supervised.hand_over_left() {
+            Ok(left) => left.into_iter().for_each(|left| _ = command.stdin(left)),
+            Err(why) => {
+                self.say(&format!("descriptors of planes are not handed to the new program: {why}"));
+            }
+        }
+        // Those that systemd gave this process are among them.
         ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"].iter().for_each(|name| _ = command.env_remove(name));
         let why = command.args(arguments).arg(UPGRADED).exec();
         let text = format!("{}: {why}; the old program goes on", program.display());

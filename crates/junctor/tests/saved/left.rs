@@ -93,6 +93,10 @@ fn all_descriptors_of_a_plane_go_on() {
     };
     wait_for("another supervisor", PATIENCE, answers).unwrap();
     assert_eq!(takes_over(&service), format!("{MANY} {MANY}"));
+    // From the service's program to the next one.
+    let upgraded = service.command(&["service", &service.name, "--upgrade"]).output().unwrap();
+    assert!(upgraded.status.success(), "{}", text_of(&upgraded));
+    assert_eq!(takes_over(&service), format!("{MANY} {MANY}"));
     // What systemd has no room for is said, once.
     assert_eq!(*most.lock().unwrap(), ROOM);
     let said = service.process.as_ref().unwrap().stderr();
