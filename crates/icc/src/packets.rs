@@ -11,7 +11,7 @@ use crate::loans::{Borrower, Lender, Next, Note};
 use crate::region::LentMemory;
 use crate::wait::{Sleeper, Waker};
 
-/// Packets that one call skips at most. Whatever a faulty sender writes, a call ends; the next one goes on behind them.
+/// Packets that one call skips at most. A call ends although a faulty sender goes on; the next call continues behind them.
 const SKIPPED_MOST: usize = 16;
 /// Memories of senders that a receiver keeps at most: the present one's, and the one's before, whose packets may still wait.
 const MEMORIES: usize = 2;

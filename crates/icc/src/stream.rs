@@ -186,7 +186,7 @@ impl Stream {
     }
 }
 
-/// What is left of the time of a call, whatever the other side sends meanwhile.
+/// What is left of the time of a call, also while the other side goes on sending.
 struct Time {
     end: Instant,
     skipped: usize,

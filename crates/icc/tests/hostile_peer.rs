@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An adversarial peer: it speaks to the node that serves a domain as it likes, and writes what it likes into the memory that it gets there.
-//! Each call of this side ends after bounded work, whatever the peer has written, and those that come after it find the channel whole.
+//! Each call of this side ends after bounded work. Those that come after the peer find the channel whole.
 
 mod raw_peer;
 

@@ -21,12 +21,12 @@ use crate::answer::Answer;
 use crate::audit::Entry;
 use crate::browser::{self, Headers};
 use crate::call::Call;
-use crate::limits::{FAILED, Way};
+use crate::limits::{FAILED, Holding, Way};
 use crate::page;
 use crate::problem::{Kind, Problem};
 use crate::resources;
 use crate::route::{self, Method, Route, Run};
-use crate::shared::{Holding, Shared};
+use crate::shared::Shared;
 use crate::stream;
 use crate::words::{LONGEST, shown};
 
@@ -286,7 +286,7 @@ async fn carried_out(
         parts.map_err(wrong)?.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let query = query(route, request.uri())?;
     let accept = header_of(request.headers(), header::ACCEPT).unwrap_or_default().to_owned();
-    let mut holding = Holding::new(&shared, key.0, &key.1);
+    let mut holding = Holding::new(&shared.held, key.0, &key.1);
     let body = if route.body.is_some() { Some(body(request, &mut holding).await?) } else { None };
     let mut call = Call { shared: shared.clone(), who, path, query, body: Value::Null, accept };
     match route.run {
@@ -298,7 +298,7 @@ async fn carried_out(
                 run(&call)
             };
             let answer = in_turn(&shared, &key, run).await?;
-            response(route, answer, Holding::new(&shared, key.0, &key.1)).await
+            response(route, answer, Holding::new(&shared.held, key.0, &key.1)).await
         }
     }
 }

@@ -2,6 +2,7 @@
 //! How often one client may ask, and how many connections it may have. The tables are bounded; time is passed in.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Requests that a client may make at once, after it was quiet.
@@ -161,6 +162,36 @@ impl Held {
     /// Whether there are any.
     pub fn any(&self) -> bool {
         self.0.iter().any(|there| !there.is_empty())
+    }
+}
+
+/// Bytes that are held for a client, until this is dropped.
+pub(crate) struct Holding {
+    held: Arc<Mutex<Held>>,
+    way: Way,
+    client: String,
+    bytes: usize,
+}
+
+impl Holding {
+    /// Nothing yet.
+    pub(crate) fn new(held: &Arc<Mutex<Held>>, way: Way, client: &str) -> Holding {
+        Holding { held: held.clone(), way, client: client.to_owned(), bytes: 0 }
+    }
+
+    /// Holds more bytes, if the client has room for them.
+    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_held = held.take(self.way, &self.client, bytes);
+        self.bytes += if is_held { bytes } else { 0 };
+        is_held
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.give(self.way, &self.client, self.bytes);
     }
 }
 

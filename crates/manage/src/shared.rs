@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use crate::access::Access;
 use crate::audit::Audit;
 use crate::jobs::Jobs;
-use crate::limits::{AT_ONCE, Held, Rates, Way};
+use crate::limits::{AT_ONCE, Held, Rates};
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::routers::Routers;
@@ -38,7 +38,7 @@ pub struct Shared {
     /// Turns of requests, by the way of their clients.
     pub(crate) turns: [Arc<Semaphore>; 3],
     pub(crate) at_once: Mutex<HashMap<String, usize>>,
-    pub(crate) held: Mutex<Held>,
+    pub(crate) held: Arc<Mutex<Held>>,
     pub(crate) answered: [AtomicU64; 5],
 }
 
@@ -72,7 +72,7 @@ impl Shared {
             rates: Mutex::default(),
             turns: AT_ONCE.map(|turns| Arc::new(Semaphore::new(turns))),
             at_once: Mutex::default(),
-            held: Mutex::default(),
+            held: Arc::default(),
             answered: Default::default(),
         })
     }
@@ -88,42 +88,7 @@ impl Shared {
             .collect()
     }
 
-    /// Whether bytes of bodies or answers are held for anybody.
-    pub fn holds_any(&self) -> bool {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).any()
-    }
-
     pub(crate) fn rates(&self) -> MutexGuard<'_, Rates> {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Bytes that are held for a client, until this is dropped.
-pub(crate) struct Holding {
-    shared: Arc<Shared>,
-    way: Way,
-    client: String,
-    bytes: usize,
-}
-
-impl Holding {
-    /// Nothing yet.
-    pub(crate) fn new(shared: &Arc<Shared>, way: Way, client: &str) -> Holding {
-        Holding { shared: shared.clone(), way, client: client.to_owned(), bytes: 0 }
-    }
-
-    /// Holds more bytes, if the client has room for them.
-    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
-        let mut held = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_held = held.take(self.way, &self.client, bytes);
-        self.bytes += if is_held { bytes } else { 0 };
-        is_held
-    }
-}
-
-impl Drop for Holding {
-    fn drop(&mut self) {
-        let mut held = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.give(self.way, &self.client, self.bytes);
     }
 }

@@ -14,8 +14,8 @@ use http_body_util::channel::{Channel, Sender};
 
 use hyper::body::{Frame, SizeHint};
 
+use crate::limits::Holding;
 use crate::problem::{Kind, Problem};
-use crate::shared::Holding;
 
 /// Bytes that are passed on at a time, and those of a file that are in memory.
 const CHUNK: usize = 64 << 10;

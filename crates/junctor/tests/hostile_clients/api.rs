@@ -293,7 +293,7 @@ fn client_config(directory: &Path) -> Arc<ClientConfig> {
     Arc::new(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Runs all hostile clients at once, and asks as one who behaves while they are there and while they keep what they have.
+/// Runs all adversarial clients at once, and asks as one who behaves while they are there and while they keep what they have.
 fn attack(target: &Target) {
     std::thread::scope(|scope| {
         let of = |number: u64| {
