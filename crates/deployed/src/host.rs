@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use planes::up::{Files, Goal, Host, RouterPlane};
@@ -96,12 +96,7 @@ impl Program {
             let mut check = Command::new(&self.path);
             check.args(["check", "-j", &worker_list(&cores)]).current_dir(&deployment.directory);
             check.args(assignments(set)).arg(deployment.directory.join(config));
-            check.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-            let output = check.spawn().and_then(|child| {
-                sync::priority::behind_workers(Some(child.id()));
-                child.wait_with_output()
-            });
-            let output = match output {
+            let output = match check.output() {
                 Ok(output) if output.status.success() => return None,
                 Ok(output) => String::from_utf8_lossy(&output.stderr).trim_end().to_owned(),
                 Err(why) => why.to_string(),

@@ -53,7 +53,6 @@ const REFUSED: &str = "this configuration would endanger the router: a trial of 
 /// The kernel refuses.
 pub fn confine(space: u64) -> Result<(), Error> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Error::Limit)?;
-    sync::priority::behind_workers(None);
     // Where memory runs out, the kernel ends this process and not the router.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let limit = |resource, to: u64| {

@@ -89,16 +89,6 @@ pub fn after_others() -> Result<()> {
     }
 }
 
-/// The nice value of processes that try out what a router is to do next, while it works.
-const NICE_OF_TRIALS: libc::c_int = 10;
-
-/// Lets a process, the calling one or a child just started, take a tenth of the share that a worker has of the same processor. What it starts has no
-/// more. Where the kernel does not allow it, because a higher value was set, nothing changes.
-pub fn behind_workers(child: Option<u32>) {
-    // SAFETY: it takes numbers; 0 is the calling process.
-    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, child.unwrap_or(0), NICE_OF_TRIALS) };
-}
-
 /// Lets the calling thread go before this one.
 fn before(thread: libc::pid_t) -> Result<()> {
     let Some((policy, priority)) = real_time(thread)? else { return Ok(()) };

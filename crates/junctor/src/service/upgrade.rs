@@ -103,9 +103,7 @@ impl Service {
         {
             command.arg(option).arg(directory);
         }
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        sync::priority::behind_workers(Some(child.id()));
-        child.wait_with_output()
+        command.output()
     }
 
     /// Becomes the program that is installed now. Comes back only if that fails.
