@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a service has its files.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use manage::remote::Service;
@@ -116,6 +117,12 @@ fn only(directory: &Path) -> Result<String, String> {
 }
 
 impl Place {
+    /// Its directories, as options of the command line.
+    pub(crate) fn options(&self) -> [&OsStr; 6] {
+        let (etc, state, run) = (self.etc.as_os_str(), self.state.as_os_str(), self.run.as_os_str());
+        ["--etc".as_ref(), etc, "--state".as_ref(), state, "--run".as_ref(), run]
+    }
+
     /// Where the service listens.
     pub(crate) fn socket(&self) -> PathBuf {
         self.run.join("config.sock")

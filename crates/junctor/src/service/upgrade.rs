@@ -98,12 +98,7 @@ impl Service {
     pub(super) fn rehearsed(&self, program: &Path, more: &[&str]) -> std::io::Result<Output> {
         let mut command = Command::new(program);
         command.args(["service", &self.place.name, "--rehearse"]).args(more).stdin(Stdio::null());
-        for (option, directory) in
-            [("--etc", &self.place.etc), ("--state", &self.place.state), ("--run", &self.place.run)]
-        {
-            command.arg(option).arg(directory);
-        }
-        command.output()
+        command.args(self.place.options()).output()
     }
 
     /// Becomes the program that is installed now. Comes back only if that fails.

@@ -62,9 +62,7 @@ impl Watcher {
         std::fs::create_dir_all(&place.run)?;
         let mut command = Command::new("/proc/self/exe");
         command.arg0("junctor").args(["service", &place.name, "--watch", &looks.to_string()]);
-        for (option, directory) in [("--etc", &place.etc), ("--state", &place.state), ("--run", &place.run)] {
-            command.arg(option).arg(directory);
-        }
+        command.args(place.options());
         NOT_FOR_IT.iter().for_each(|name| _ = command.env_remove(name));
         // What a terminal sends is for the service.
         command.process_group(0).current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null());
