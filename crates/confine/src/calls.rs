@@ -110,6 +110,7 @@ const COMMON: &[Call] = calls![
     SYS_uname,
     SYS_getrlimit,
     SYS_ftruncate,
+    SYS_flock,
 ];
 
 /// The same, where an architecture has older forms.
@@ -140,7 +141,6 @@ const FILES: &[Call] = calls![
     SYS_fchmodat,
     SYS_fchown,
     SYS_fchownat,
-    SYS_flock,
     SYS_copy_file_range,
     SYS_sendfile,
     SYS_splice,

@@ -96,9 +96,6 @@ pub(crate) fn main(args: &Args) -> u8 {
 fn run(args: &Args) -> Result<u8, Stop> {
     let place = args.directories.of(&args.name).map_err(Stop::Usage)?;
     let group = args.control_group.as_deref().map(ctl::group).transpose().map_err(Stop::Usage)?;
-    if args.end_left {
-        return leftovers::end(&place);
-    }
     if args.upgrade {
         return upgrade::ask(&place);
     }
@@ -109,13 +106,19 @@ fn run(args: &Args) -> Result<u8, Stop> {
         return upgrade::rehearse(&place, &place.store()?, args.live);
     }
     let manager = Notifier::from_environment().map(Arc::new);
-    let looks = watch::looks(args.planes_outlive.as_deref(), manager.is_some())?;
+    let looks = watch::looks(args.planes_outlive.as_deref(), manager.is_some() || args.end_left)?;
+    if args.end_left {
+        return leftovers::end(&place, looks);
+    }
+    let files = client::files_of(&place.name).map_err(|why| Stop::Failed(why.to_string()))?;
     // Before anything can fail: each attempt to start gives planes their time anew.
-    let watcher = looks.and_then(|looks| {
-        let started = Watcher::start(&place, looks);
-        let failed = |why| errln!("junctor: service {}: nobody watches its planes: {why}", place.name);
-        started.map_err(failed).ok()
-    });
+    let watcher = match survivors(&files).is_empty() {
+        true => {
+            watch::forget(&place);
+            None
+        }
+        false => watch::start(&place, looks),
+    };
     let store = place.store()?;
     let path = place.service_lock();
     let taken = Lock::take(&path, &std::process::id().to_string());
@@ -162,6 +165,7 @@ fn run(args: &Args) -> Result<u8, Stop> {
     if !service.resume(confirmed)? {
         service.boot(confirmed, args.upgraded)?;
     }
+    service.watcher = service.watcher.take().or_else(|| watch::start(&service.place, service.looks));
     service.show(false);
     let (socket, asked) = Socket::new(service.place.socket(), group, service.board.clone());
     service.serve(socket, &asked)

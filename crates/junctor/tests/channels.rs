@@ -60,9 +60,10 @@ impl Deployment {
         Deployment { name, directory }
     }
 
+    /// Planes are confined, as those of a service are.
     fn up(&self, home: &Namespace, said: &str) -> Process {
         let file = self.directory.path().join("d.toml").display().to_string();
-        let mut up = home.spawn(&[JUNCTOR, "up", &file]).unwrap();
+        let mut up = home.spawn(&["env", "JUNCTOR_CONFINE=quiet", JUNCTOR, "up", &file]).unwrap();
         up.wait_for_text(said, PATIENCE).unwrap_or_else(|e| panic!("{e}"));
         up
     }

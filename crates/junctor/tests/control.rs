@@ -14,7 +14,7 @@ use testbed::pings::Pings;
 use testbed::process::Process;
 use testbed::rig::{Cable, Namespace, Rig, skip_without, wait_for};
 
-use fed::JUNCTOR;
+use fed::{CONFINED, JUNCTOR};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// OSPF that finds its neighbours and decides in a second.
@@ -83,7 +83,8 @@ impl Routed {
 
     fn start_router(&mut self) {
         let (icc, socket, config) = (self.path("icc"), self.path("router.sock"), self.path("router.click"));
-        let command = [JUNCTOR, "run", "-R", "--icc", &icc, "--control", &socket, &config];
+        let run = ["run", "-R", "--icc", &icc, "--control", &socket, &config];
+        let command = [&CONFINED[..], &run].concat();
         let mut router = self.rig.dut.spawn(&command).unwrap();
         wait_for("the router", PATIENCE, || self.ctl("rt.nroutes").is_some() || router.ended().is_some())
             .unwrap();
@@ -359,7 +360,8 @@ fn a_deployment_of_a_router_is_written_and_runs() {
     let mut theirs = Frr::new().unwrap();
     theirs.start(&rig.b, "zebra", "", &[]).unwrap();
     theirs.start(&rig.b, "ospfd", OSPF, &[]).unwrap();
-    let mut up = rig.dut.spawn(&[JUNCTOR, "up", &deployment.display().to_string()]).unwrap();
+    let up = ["up", &deployment.display().to_string()];
+    let mut up = rig.dut.spawn(&[&CONFINED[..], &up].concat()).unwrap();
     let pinged = || rig.a.run(&["ping", "-n", "-c", "1", "-W", "1", "192.0.2.1"]).is_ok();
     let found = wait_for("a route by OSPF", PATIENCE, || up.ended().is_some() || pinged());
     let socket = format!("/run/junctor/{name}/user.sock");

@@ -13,7 +13,7 @@ use testbed::process::Process;
 use testbed::rig::{Cable, Namespace, Rig, skip_without, wait_for};
 use testbed::uml::{self, Guest};
 
-use fed::JUNCTOR;
+use fed::{CONFINED, JUNCTOR};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -56,8 +56,8 @@ impl Router {
         let files = tempfile::tempdir().unwrap();
         let at = |name: &str| files.path().join(name).display().to_string();
         std::fs::write(at("router.click"), text).unwrap();
-        let process =
-            dut.spawn(&[JUNCTOR, "run", "--control", &at("router.sock"), &at("router.click")]).unwrap();
+        let run = ["run", "--control", &at("router.sock"), &at("router.click")];
+        let process = dut.spawn(&[&CONFINED[..], &run].concat()).unwrap();
         let mut router = Router { process, files };
         wait_for("the router", PATIENCE, || {
             router.read("list").is_some() || router.process.ended().is_some()
@@ -220,8 +220,8 @@ impl Fed {
         let mut fed = Fed { rig, control, files, processes: Vec::new() };
         let [icc, router, plane, config] =
             ["icc", "router.sock", "plane.sock", "router.click"].map(|name| fed.path(name));
-        let run = [JUNCTOR, "run", "--icc", &icc, "--control", &router, &config];
-        let mut process = fed.rig.dut.spawn(&run).unwrap();
+        let run = ["run", "--icc", &icc, "--control", &router, &config];
+        let mut process = fed.rig.dut.spawn(&[&CONFINED[..], &run].concat()).unwrap();
         wait_for("the router", PATIENCE, || fed.read("rt.nroutes").is_some() || process.ended().is_some())
             .unwrap();
         assert!(process.ended().is_none(), "{}", process.stderr());

@@ -19,7 +19,7 @@ use testbed::process::Process;
 use testbed::rig::{Cable, Namespace, skip_without, wait_for};
 use testbed::uml::{self, Guest};
 
-use fed::JUNCTOR;
+use fed::{CONFINED, JUNCTOR};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Linux's numbers of the VRFs' tables.
@@ -89,8 +89,10 @@ impl Site {
         let text = text.replace("ToDevice(", "ToDevice(METHOD AF_PACKET, ");
         std::fs::write(self.path("router.click"), text).unwrap();
         let [icc, socket, config] = ["icc", "router.sock", "router.click"].map(|name| self.path(name));
-        let mut process =
-            self.dut.spawn(&[JUNCTOR, "run", "--icc", &icc, "--control", &socket, &config]).unwrap();
+        let mut process = self
+            .dut
+            .spawn(&[&CONFINED[..], &["run", "--icc", &icc, "--control", &socket, &config]].concat())
+            .unwrap();
         wait_for("the router", PATIENCE, || self.read(handler).is_some() || process.ended().is_some())
             .unwrap();
         assert!(process.ended().is_none(), "{}", process.stderr());

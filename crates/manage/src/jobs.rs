@@ -112,6 +112,16 @@ struct Job {
 }
 
 impl Job {
+    /// Only who may start such a job may do this to it.
+    fn needs(&self, role: Role, what: &str) -> Result<(), Problem> {
+        let needed = self.plan.role;
+        if role >= needed {
+            return Ok(());
+        }
+        let detail = format!("to {what} needs the role {}, as to start it", needed.name());
+        Err(Problem::new(Kind::Forbidden, detail).fix("ask somebody who has that role"))
+    }
+
     fn result(&self) -> PathBuf {
         self.directory.path().join(self.plan.file.unwrap_or("stdout"))
     }
@@ -275,9 +285,10 @@ impl Jobs {
     /// The file, type and name of a result.
     ///
     /// # Errors
-    /// There is none of this number, or it is not done.
-    pub fn result(&self, id: &str) -> Result<(PathBuf, &'static str, String), Problem> {
+    /// There is none of this number, it is not done, or the role does not suffice to start such a job.
+    pub fn result(&self, id: &str, role: Role) -> Result<(PathBuf, &'static str, String), Problem> {
         self.with(id, |id, job| {
+            job.needs(role, "read what this job has found")?;
             if job.state == State::Running {
                 let fix = "ask /api/v1/jobs/{job} until its state is another, or cancel it";
                 return Err(Problem::new(Kind::Conflict, "the job still runs").fix(fix));
@@ -301,11 +312,7 @@ impl Jobs {
     /// # Errors
     /// There is none of this number, or the role does not suffice to start such a job.
     pub fn end(&self, id: &str, role: Role) -> Result<Value, Problem> {
-        let (id, needed) = self.with(id, |id, job| (id, job.plan.role))?;
-        if role < needed {
-            let detail = format!("to end this job needs the role {}, as to start it", needed.name());
-            return Err(Problem::new(Kind::Forbidden, detail).fix("ask somebody who has that role"));
-        }
+        let id = self.with(id, |id, job| job.needs(role, "end this job").map(|()| id))??;
         let mut all = self.all();
         let is_running = all.jobs.get(&id).is_some_and(|job| job.state == State::Running);
         if !is_running {
@@ -463,7 +470,7 @@ mod tests {
             (&job["state"], &job["message"], &job["progress"]),
             (&json!("done"), &json!("words\n"), &json!(1.0))
         );
-        let (path, media_type, name) = jobs.result(&id.to_string()).unwrap();
+        let (path, media_type, name) = jobs.result(&id.to_string(), Role::Operator).unwrap();
         assert_eq!(
             (std::fs::read_to_string(&path).unwrap().as_str(), media_type),
             ("{}", "application/json")
@@ -486,8 +493,8 @@ mod tests {
         let ids: Vec<u64> =
             (0..RUNNING).map(|_| jobs.start(plan(), shell("exec sleep 1000"), "").unwrap()).collect();
         assert_eq!(jobs.start(plan(), shell("true"), "").unwrap_err().kind, Kind::Unavailable);
-        assert_eq!(jobs.result("0").unwrap_err().kind, Kind::Conflict);
-        // Those of another sort have places of their own, and an operator does not end what needs an administrator.
+        assert_eq!(jobs.result("0", Role::Operator).unwrap_err().kind, Kind::Conflict);
+        // Those of another sort have places of their own, and an operator neither ends nor reads what needs an administrator.
         let change = Plan { sort: Sort::Transaction, role: Role::Admin, ..plan() };
         let changing = jobs.start(change, shell("exec sleep 1000"), "").unwrap();
         let refused = jobs.end(&changing.to_string(), Role::Operator).unwrap_err();
@@ -497,6 +504,9 @@ mod tests {
         );
         jobs.end(&changing.to_string(), Role::Admin).unwrap();
         assert_eq!(ended(&jobs, changing, LONG)["state"], "cancelled");
+        let read = |role| jobs.result(&changing.to_string(), role).map_err(|why| why.kind);
+        assert_eq!(read(Role::Operator).unwrap_err(), Kind::Forbidden);
+        assert!(read(Role::Admin).is_ok());
         jobs.end("0", Role::Operator).unwrap();
         assert_eq!(ended(&jobs, ids[0], LONG)["state"], "cancelled");
         jobs.end_all();

@@ -52,6 +52,8 @@ impl Drop for Kept {
 
 /// The first descriptor that a manager hands over (sd_listen_fds(3)).
 const FIRST: i32 = 3;
+/// How many are looked at. A process has no more descriptors under the usual limits.
+const MOST: i32 = 65_536;
 
 /// Descriptors that the starter of this process handed over, with their names: `LISTEN_FDS` and `LISTEN_FDNAMES`, as systemd does.
 /// They are given out once.
@@ -63,7 +65,7 @@ pub fn inherited() -> Vec<(String, OwnedFd)> {
     {
         return Vec::new();
     }
-    let count = number("LISTEN_FDS").unwrap_or(0).clamp(0, 1024);
+    let count = number("LISTEN_FDS").unwrap_or(0).clamp(0, MOST);
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let names = names.split(':').map(str::to_owned).chain(std::iter::repeat_with(String::new));
     (FIRST..FIRST + count).zip(names).filter_map(|(fd, name)| Some((name, adopt(fd)?))).collect()

@@ -174,7 +174,8 @@ impl Tap {
             announce::later(&name, namespace.clone());
         }
         let watch = Arc::new(watch);
-        let resizer = follows_mtu.then(|| Resizer::new(watch.clone(), spec)).transpose();
+        let resizer = || Resizer::new(watch.clone(), spec, namespace.is_some());
+        let resizer = follows_mtu.then(resizer).transpose();
         let resizer = resizer.map_err(|e| {
             Error::new(&name, format!("cannot open a socket of rtnetlink: {}", sys::words(&e)), "")
         })?;

@@ -4,6 +4,7 @@
 
 use planes::up::stop_left;
 
+use super::watch;
 use crate::exit;
 use crate::saved::{Place, Stop};
 
@@ -15,10 +16,11 @@ fn starts_again(result: &str) -> bool {
     !matches!(result, "" | "success" | "timeout" | "start-limit-hit")
 }
 
-/// Ends the planes of a service that has ended, unless it starts again.
-pub(super) fn end(place: &Place) -> Result<u8, Stop> {
+/// Ends the planes of a service that has ended, unless it starts again. `looks`: how long they would be watched.
+pub(super) fn end(place: &Place, looks: Option<u32>) -> Result<u8, Stop> {
     let result = std::env::var(RESULT).unwrap_or_default();
-    if starts_again(&result) {
+    let nobody_watches = looks.is_some() && !watch::is_noted(place);
+    if starts_again(&result) && !nobody_watches {
         return Ok(exit::SUCCESS);
     }
     let files = client::files_of(&place.name).map_err(|why| Stop::Failed(why.to_string()))?;

@@ -65,6 +65,11 @@ fn lock(left: &Left) -> std::sync::MutexGuard<'_, BTreeMap<String, OwnedFd>> {
     left.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Copies to send, with their names as the next process is to see them.
+fn copies(left: &Left, named: impl Fn(&str) -> String) -> std::io::Result<Vec<Named>> {
+    lock(left).iter().map(|(name, held)| Ok((named(name), held.try_clone()?))).collect()
+}
+
 struct Running {
     child: Child,
     ready: Receiver<()>,
@@ -120,15 +125,13 @@ impl Supervised {
     /// A socket with what planes have left, for the program that takes the place of this one.
     pub(super) fn hand_over_left(&self) -> std::io::Result<Option<OwnedFd>> {
         let Some(manager) = &self.manager else { return Ok(None) };
-        let copy = |(name, held): (&String, &OwnedFd)| {
-            let mark = if manager.holds(name) { HELD } else { NOT_HELD };
-            Ok((format!("{mark}{name}"), held.try_clone()?))
-        };
-        let left: std::io::Result<Vec<Named>> = lock(&self.left).iter().map(copy).collect();
+        let left = copies(&self.left, |name| {
+            format!("{}{name}", if manager.holds(name) { HELD } else { NOT_HELD })
+        })?;
         let (ours, theirs) = UnixStream::pair()?;
         // Nobody reads yet, so all must have room in the socket.
         ours.set_nonblocking(true)?;
-        planes::send_named(&ours, &left?)?;
+        planes::send_named(&ours, &left)?;
         Ok(Some(theirs.into()))
     }
 
@@ -212,9 +215,7 @@ impl Supervised {
         command.env(notify::ROOM, MOST_LEFT.to_string());
         // What a terminal sends is for the service, which stops the supervisor in order.
         command.stdin(Stdio::null()).process_group(0);
-        let copy = |(name, held): (&String, &OwnedFd)| Ok((name.clone(), held.try_clone()?));
-        let left: std::io::Result<Vec<Named>> = lock(&self.left).iter().map(copy).collect();
-        let left = left.map_err(|why| format!("descriptors: {why}"))?;
+        let left = copies(&self.left, str::to_owned).map_err(|why| format!("descriptors: {why}"))?;
         let ours = match left.is_empty() {
             true => None,
             false => {

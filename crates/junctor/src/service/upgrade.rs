@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use saved::protocol::{Answer, Request, Upgraded};
 
 use super::Service;
-use super::watch::Watcher;
+use super::watch::{self, Watcher};
 use crate::saved::{Place, Stop, Store, checked, layout};
 use crate::{exit, outcome};
 
@@ -121,7 +121,7 @@ impl Service {
         let text = format!("{}: {why}; the old program goes on", program.display());
         self.say(&text);
         self.upgraded = Some(Upgraded { is_whole: false, text });
-        self.watcher = self.looks.and_then(|looks| Watcher::start(&self.place, looks).ok());
+        self.watcher = watch::start(&self.place, self.looks);
         // If that fails, the service ends, and systemd starts it again.
         let _ = self.supervised.start();
     }

@@ -4,10 +4,12 @@
 //! Planes go on when their service is killed, and the next service takes them over. systemd ends nothing more if a service is stopped in the pause
 //! before its restart. So each service has a watcher, a small process that outlives it:
 //!
-//! 1. A service starts its watcher before all else, and writes the watcher's number into a file. The watcher of the newest service counts.
-//! 2. The watcher waits at a pipe, which closes when the service ends, however that happens.
-//! 3. Then it looks every second, and leaves when there is a newer watcher or no plane.
-//! 4. After `--planes-outlive`, it stops the planes as `junctor down` does.
+//! 1. A service that finds planes starts its watcher before all else; any other one when its planes are ready, so that they need not wait for one more
+//!    program to start. What is killed before that leaves nothing ([`super::leftovers`]).
+//! 2. The watcher's number stands in a file. The watcher of the newest service counts.
+//! 3. The watcher waits at a pipe, which closes when the service ends, however that happens.
+//! 4. Then it looks every second, and leaves when there is a newer watcher or no plane.
+//! 5. After `--planes-outlive`, it stops the planes as `junctor down` does.
 //!
 //! Looks are counted, not time: a machine that stood still is no reason to stop anything.
 
@@ -53,12 +55,27 @@ fn noted(place: &Place) -> PathBuf {
     place.run.join("watcher")
 }
 
+/// Whether planes of this service have a watcher, or had one.
+pub(super) fn is_noted(place: &Place) -> bool {
+    noted(place).exists()
+}
+
+/// There are no planes whose watcher this could be.
+pub(super) fn forget(place: &Place) {
+    let _ = std::fs::remove_file(noted(place));
+}
+
+/// Starts the watcher of a service, if planes wait for a service only so long.
+pub(super) fn start(place: &Place, looks: Option<u32>) -> Option<Watcher> {
+    let failed = |why| errln!("junctor: service {}: nobody watches its planes: {why}", place.name);
+    Watcher::start(place, looks?).map_err(failed).ok()
+}
+
 /// The watcher of a service that runs.
 pub(super) struct Watcher(Child);
 
 impl Watcher {
-    /// Starts it.
-    pub(super) fn start(place: &Place, looks: u32) -> std::io::Result<Watcher> {
+    fn start(place: &Place, looks: u32) -> std::io::Result<Watcher> {
         std::fs::create_dir_all(&place.run)?;
         let mut command = Command::new("/proc/self/exe");
         command.arg0("junctor").args(["service", &place.name, "--watch", &looks.to_string()]);

@@ -8,6 +8,8 @@ use testbed::process::Process;
 use testbed::rig::Namespace;
 
 pub const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+/// The same, whose routers are confined, as those of a service are.
+pub const CONFINED: [&str; 3] = ["env", "JUNCTOR_CONFINE=quiet", JUNCTOR];
 
 /// Starts a control plane of the daemons in `control`, with further arguments.
 pub fn control_plane(

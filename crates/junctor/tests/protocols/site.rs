@@ -20,6 +20,7 @@ use testbed::process::Process;
 use testbed::rig::{Cable, Namespace, Rig, wait_for};
 
 use crate::fed;
+use crate::fed::CONFINED;
 pub use crate::fed::JUNCTOR;
 
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -123,8 +124,8 @@ impl Site {
         let text = self.rig.dut.run(&init).unwrap();
         std::fs::write(self.path("router.click"), edit(by_sockets(text))).unwrap();
         let (icc, config) = (self.path("icc"), self.path("router.click"));
-        let command = [JUNCTOR, "run", "-R", "--icc", &icc, "--control", &self.socket, &config];
-        let router = self.rig.dut.spawn(&command).unwrap();
+        let run = ["run", "-R", "--icc", &icc, "--control", &self.socket, &config];
+        let router = self.rig.dut.spawn(&[&CONFINED[..], &run].concat()).unwrap();
         self.wait_for_router(router);
         let socket = self.path("plane.sock");
         let plane = fed::control_plane(&self.rig.dut, &icc, &self.control, &socket, &[]);
@@ -173,7 +174,8 @@ impl Site {
             std::fs::write(&file, edit(&relative, text)).unwrap();
         }
         self.socket = format!("/run/junctor/{name}/user.sock");
-        let up = self.rig.dut.spawn(&[JUNCTOR, "up", &format!("{at}/deployment.toml")]).unwrap();
+        let up = ["up", &format!("{at}/deployment.toml")];
+        let up = self.rig.dut.spawn(&[&CONFINED[..], &up].concat()).unwrap();
         self.wait_for_router(up);
         self.wait_for_plane();
     }

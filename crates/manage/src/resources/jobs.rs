@@ -22,8 +22,13 @@ pub(super) const ROUTES: &[Route] = &[
         lines,
     )
     .with_query(&[("from", "integer", "The 'next' of the answer before (0).")]),
-    Route::get("/api/v1/jobs/{job}/result", "What a job has found, to download.", anything, result)
-        .by(Method::Get, Role::Operator),
+    Route::get(
+        "/api/v1/jobs/{job}/result",
+        "What a job has found, to download. Needs the role that starting the job needs.",
+        anything,
+        result,
+    )
+    .by(Method::Get, Role::Operator),
     Route::get(
         "/api/v1/jobs/{job}",
         "Cancels a job that runs; removes one that has ended. Needs the role that starting the job needs.",
@@ -73,7 +78,7 @@ fn lines(call: &Call) -> Result<Answer, Problem> {
 }
 
 fn result(call: &Call) -> Result<Answer, Problem> {
-    let (path, media_type, name) = call.shared.jobs.result(call.part("job"))?;
+    let (path, media_type, name) = call.shared.jobs.result(call.part("job"), call.who.role)?;
     Ok(Answer::File(path, media_type, name))
 }
 

@@ -48,7 +48,7 @@ fn begin(call: &Call) -> Result<Answer, Problem> {
         let fix = "name a job that POST /api/v1/routers/{router}/recordings has started";
         return Err(Problem::new(Kind::Conflict, "the job is no recording").fix(fix));
     }
-    let (path, ..) = call.shared.jobs.result(recording)?;
+    let (path, ..) = call.shared.jobs.result(recording, call.who.role)?;
     let options: Vec<String> = ["profile"].iter().chain(options).map(|word| (*word).to_owned()).collect();
     let plan = Plan { router: None, ..super::jobs::plan(call, "view", None, None, media_type) };
     let answer = super::jobs::start(call, plan, |_| options, &[path.display().to_string()], "")?;

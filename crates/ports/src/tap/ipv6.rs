@@ -49,6 +49,8 @@ struct Memory {
 #[derive(Debug)]
 pub(super) struct Resizer {
     watch: Arc<Watch>,
+    /// The tap is in another namespace than this process, and so than its opener.
+    is_elsewhere: bool,
     /// IPv6 addresses that the tap was made with.
     addresses: Vec<(Ipv6Addr, u8)>,
     socket: OwnedFd,
@@ -58,7 +60,7 @@ pub(super) struct Resizer {
 
 impl Resizer {
     /// Must be made in the tap's namespace.
-    pub(super) fn new(watch: Arc<Watch>, spec: &TapSpec) -> io::Result<Resizer> {
+    pub(super) fn new(watch: Arc<Watch>, spec: &TapSpec, is_elsewhere: bool) -> io::Result<Resizer> {
         const SOL_NETLINK: i32 = 270;
         const NETLINK_GET_STRICT_CHK: i32 = 12;
         let socket = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
@@ -69,11 +71,15 @@ impl Resizer {
             IpAddr::V4(_) => None,
         };
         let addresses = spec.addresses.iter().filter_map(six).collect();
-        Ok(Resizer { watch, addresses, socket, memory: Mutex::default() })
+        Ok(Resizer { watch, is_elsewhere, addresses, socket, memory: Mutex::default() })
     }
 
-    /// Sets the MTU, in bytes. One that taps cannot have is left out.
+    /// Sets the MTU, in bytes. One that taps cannot have is left out. The calling thread ends soon.
     pub(super) fn set_mtu(&self, mtu: usize) {
+        if self.is_elsewhere {
+            // The sockets are there already.
+            crate::opener::is_elsewhere();
+        }
         let (interfaces, name) = (&self.watch.interfaces, self.watch.name());
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let had_six = interfaces.mtu(name).is_ok_and(is_possible);
