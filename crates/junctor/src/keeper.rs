@@ -45,7 +45,10 @@ pub(crate) const CONFINED: &str = "this router is confined";
 /// Adds to a refusal that it may be for want of rights, which this router had when it began.
 fn with_hint(why: String) -> String {
     let is_known = why.contains(CONFINED);
-    let is_of_rights = ["Permission denied", "Operation not permitted"].iter().any(|word| why.contains(word));
+    // Those who open devices write them small.
+    let words = why.to_lowercase();
+    let is_of_rights =
+        ["permission denied", "operation not permitted"].iter().any(|word| words.contains(word));
     match is_of_rights && !is_known {
         true => format!(
             "{}\n{CONFINED}: start it with --interfaces, --readable, --writable or --later for what this configuration has more, or with \
@@ -414,6 +417,7 @@ mod tests {
             );
         };
         check("eth7: Operation not permitted\n", true);
+        check("t7: cannot make a tap: operation not permitted", true);
         check("rules: Permission denied (os error 13)", true);
         check("no such element class", false);
         check(&format!("{CONFINED}, and: Permission denied"), false);

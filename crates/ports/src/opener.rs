@@ -177,6 +177,11 @@ pub(crate) fn is_elsewhere() {
 /// Whom the router asks.
 static ASKED: OnceLock<Mutex<OwnedFd>> = OnceLock::new();
 
+/// Whether this process asks an opener: it has no rights of its own.
+pub(crate) fn is_asked() -> bool {
+    ASKED.get().is_some()
+}
+
 /// From now on this process asks the opener at the other end of this socket, which may do so much for it. It can be said once.
 ///
 /// # Errors

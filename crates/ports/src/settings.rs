@@ -27,8 +27,11 @@ pub(crate) fn number<T: FromStr>(spec: &Spec, key: &str) -> Result<Option<T>, Er
     value.parse().map(Some).map_err(wrong)
 }
 
-/// The command that lets this program use devices.
+/// What lets this program use devices: a command, or for a confined router what it was to be started with.
 pub(crate) fn grant() -> String {
+    if crate::opener::is_asked() {
+        return "start the router with --interfaces for what it may open later".to_owned();
+    }
     let program = std::env::current_exe().map_or_else(|_| "junctor".to_owned(), |p| p.display().to_string());
     format!("sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep {program}, or run it as root")
 }

@@ -109,8 +109,9 @@ impl Service {
             done => return done.map(|()| None),
         };
         self.may_start(&why)?;
-        self.supervised.restart(plane)?;
-        Ok(Some(format!("plane {plane} was started again for this configuration: {}", why.trim_end())))
+        let why = why.trim_end();
+        self.supervised.restart(plane).map_err(|failed| format!("{why}\nIt was started again: {failed}"))?;
+        Ok(Some(format!("plane {plane} was started again for this configuration: {why}")))
     }
 
     /// Whether a router that is started anew can take what the running one refuses for this reason. Both have the rights of this service at their start, and so
@@ -142,7 +143,7 @@ impl Service {
 
 /// The file among the words of a refusal that this service may not read itself. Relative paths begin in a directory.
 fn unreadable(why: &str, directory: &Path) -> Option<Forbidden> {
-    let lines = why.lines().filter(|line| line.contains("Permission denied"));
+    let lines = why.lines().filter(|line| line.to_lowercase().contains("permission denied"));
     let ends = |c: char| c.is_whitespace() || matches!(c, ':' | ',' | '(' | ')' | '"' | '\'' | '`');
     let words = lines.flat_map(|line| line.split(ends)).filter(|word| !word.is_empty());
     words.map(|word| directory.join(word)).find_map(|path| saved::disk::forbidden(&path))

@@ -721,6 +721,45 @@ fn routers_of_a_service_are_confined_unless_told_otherwise() {
     assert_eq!(roles(&free, "user"), ["unconfined"]);
 }
 
+/// A tap that no configuration named before needs a right that a confined router has given up.
+#[test]
+fn a_new_tap_starts_a_confined_router_again() {
+    if testbed::rig::skip("a_new_tap_starts_a_confined_router_again") {
+        return;
+    }
+    let home = Namespace::new("tap").unwrap();
+    let mut service = Service::new(&[("router.click", ROUTER), ("rules/fw", RULES)]);
+    service.start_in(&home);
+    let pid = service.pid("router");
+    service.write(
+        "router.click",
+        &format!("{ROUTER}t :: KernelTap(192.0.2.1/24, DEVNAME new0) -> Discard; Idle -> t;\n"),
+    );
+    let said = service.good(&["apply"]);
+    assert!(said.contains("plane router was started again for this configuration: "), "{said}");
+    assert!(home.ip("link show new0").is_ok() && service.pid("router") != pid);
+    assert_eq!(service.now(), (2, 2));
+    // It may be named again, and what cannot be had at all is put back.
+    service.write(
+        "router.click",
+        &format!("{ROUTER}{EXTRA}t :: KernelTap(192.0.2.1/24, DEVNAME new0) -> Discard; Idle -> t;\n"),
+    );
+    let pid = service.pid("router");
+    service.good(&["apply"]);
+    assert!(service.has_extra("router") && service.pid("router") == pid);
+    home.ip("link add name other0 type bridge").unwrap();
+    service.write(
+        "router.click",
+        &format!("{ROUTER}t :: KernelTap(192.0.2.1/24, DEVNAME other0) -> Discard; Idle -> t;\n"),
+    );
+    let (status, said) = service.config(&["apply"]);
+    assert!(
+        status == 1 && said.contains("everything was put back") && said.contains("other0"),
+        "{status}: {said}"
+    );
+    assert_eq!((service.now(), service.has_extra("router")), ((3, 3), true));
+}
+
 #[test]
 fn systemd_hears_of_the_service_and_a_killed_supervisor_is_replaced() {
     let mut service = Service::new(&[("router.click", ROUTER), ("rules/fw", RULES)]);
