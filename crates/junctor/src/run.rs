@@ -400,9 +400,11 @@ fn run<E: FnOnce() -> u8>(
     let user = confined::user(args).map_err(outcome::fail)?;
     let bound = control::bind(args, form, user.as_ref()).map_err(outcome::fail)?;
     // What follows starts threads, which have no more rights than this one.
-    confined::enter(args, ready, user, bound.as_ref().map(|bound| bound.path())).map_err(outcome::fail)?;
+    let socket = bound.as_ref().map(|bound| bound.path());
+    let directory = confined::directory(args, socket);
+    confined::enter(args, ready, user, socket).map_err(outcome::fail)?;
     let Ready { router, keeper, settings, state, kept, hold, .. } = ready;
-    let recording = Arc::new(Live::new(router.control(), crate::profile::command_line()));
+    let recording = Arc::new(Live::new(router.control(), crate::profile::command_line(), directory));
     let offered = Offered::new(router.control(), keeper.clone(), recording.clone());
     let socket = control::serve(args, form, router, &offered, bound).map_err(outcome::fail)?;
     let _published = settings.stats.and_then(|period| {

@@ -246,6 +246,42 @@ fn what_people_do_with_a_router_works() {
     assert!(!said.contains("(worker) made the system call"), "{said}");
 }
 
+/// The router writes a recording where it may, and the command fetches it, with the packets next to it.
+#[test]
+fn a_recording_goes_to_any_file_of_who_asks() {
+    if skip("a_recording_goes_to_any_file_of_who_asks") {
+        return;
+    }
+    let drops = "RatedSource(DATA \\\\<00>, RATE 1000) -> check :: CheckIPHeader -> Discard;";
+    let site = Site::new(&format!("{}{drops}", ports("AF_PACKET")), &[]);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let at = |name: &str| elsewhere.path().join(name).display().to_string();
+    let record = |file: &str, more: &[&str]| {
+        site.junctor(
+            &[&["profile", "record", "--no-kernel", "--time", "60s", "-o", &at(file)], more].concat(),
+        )
+    };
+    std::fs::write(at("r.pcapng"), "of an earlier recording").unwrap();
+    for _ in 0..2 {
+        let output = record("r.prof", &["--until", "drop"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.contains(&at("r.pcapng")), "{said}");
+        let report =
+            Command::new(JUNCTOR).args(["profile", "report", "--json", &at("r.prof")]).output().unwrap();
+        let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+        assert_eq!(report["report"]["fired"]["packets_file"], at("r.pcapng"), "{report}");
+        assert!(std::fs::metadata(at("r.pcapng")).unwrap().len() > 100);
+    }
+    let output = record("nowhere/r.prof", &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("nowhere/r.prof: No such file or directory"), "{said}");
+    assert_eq!(site.read("recording").as_deref(), Some("idle"));
+    // Nothing is left where the router writes.
+    let left = std::fs::read_dir(site.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("recording-")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 #[test]
 fn a_thread_that_records_has_the_rights_of_its_role() {
     if skip("a_thread_that_records_has_the_rights_of_its_role") {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings as commands have them: a router that runs is asked for one and waited for, and it is said what a recording has and what is missing.
 
-use std::path::Path;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +12,7 @@ use profile::file::Recording;
 use profile::record::{Mode, Options, Progress, Recorder};
 use report::{err, errln};
 
-use crate::recording::{self, ENDED_WITH_ROUTER, FIRED, RECORDING};
+use crate::recording::{self, ASIDE, ENDED_WITH_ROUTER, FIRED, RECORDING};
 use crate::until::{self, Condition};
 
 /// Events that a ring may hold at most.
@@ -33,6 +35,14 @@ pub enum Error {
         /// What is missing, and why.
         why: String,
     },
+    /// The file cannot be written.
+    #[error("cannot write the recording {0}: {1}; name another file by -o, or make room")]
+    File(String, io::Error),
+    /// The router cannot write the file itself, and what it has written instead cannot be fetched.
+    #[error(
+        "the router can only write {0}, which cannot be read: {1}; ask as the user of the router, or have it started with --writable"
+    )]
+    Aside(String, io::Error),
     /// The router ended in the midst of it: what there is of it, or why nothing can be read.
     #[error("the router {0}")]
     Ended(String),
@@ -118,28 +128,74 @@ pub fn of_router(
     file: &Path,
     interrupted: &Receiver<()>,
 ) -> Result<bool, Error> {
-    let mut begun = false;
-    let done = connect().and_then(|mut client| {
-        let order = format!("start {}\n{}", recording::options_to_words(options, until), file.display());
-        let said = client.write(RECORDING, &order)?;
-        err!("{said}{}", if said.is_empty() || said.ends_with('\n') { "" } else { "\n" });
-        begun = true;
-        match wait(&mut client, interrupted, options.time)? {
-            Waited::Enough => client.write(RECORDING, "stop").map(Some),
-            Waited::Gone => Ok(None),
-        }
+    let mut client = connect()?;
+    let order = format!("start {}\n{}", recording::options_to_words(options, until), file.display());
+    let said = client.write(RECORDING, &order)?;
+    let (aside, said) = match said.strip_prefix(ASIDE) {
+        Some(more) => more.split_once('\n').map_or((Some(more), ""), |(path, said)| (Some(path), said)),
+        None => (None, &*said),
+    };
+    let opened = aside.map(|path| Aside::open(Path::new(path), file, until)).transpose();
+    let opened = opened.inspect_err(|_| {
+        // Nobody would fetch it.
+        let _ = client.write(RECORDING, "stop");
+        let _ = aside.map(std::fs::remove_file);
+    })?;
+    err!("{said}{}", if said.is_empty() || said.ends_with('\n') { "" } else { "\n" });
+    let done = wait(&mut client, interrupted, options.time).and_then(|waited| match waited {
+        Waited::Enough => client.write(RECORDING, "stop").map(Some),
+        Waited::Gone => Ok(None),
     });
+    opened.map_or(Ok(()), |aside| aside.fetch(file))?;
     match done {
         Ok(Some(said)) => {
             let (progress, outcome) = said.split_once('\n').unwrap_or((&said, ""));
             Ok(told(progress, outcome, file, options))
         }
         Ok(None) => ended_otherwise("somebody else has ended the recording", until, file, options),
-        Err(Failure::Ended) if begun => {
+        Err(Failure::Ended) => {
             let how = "the router has ended, and the recording with it";
             ended_otherwise(how, until, file, options)
         }
         Err(why) => Err(why.into()),
+    }
+}
+
+/// A recording that is in a file of the router, to be fetched when it has ended.
+struct Aside {
+    path: PathBuf,
+    /// Opened when the recording began: so it can be read, and stays there for us.
+    from: File,
+    to: File,
+}
+
+impl Aside {
+    fn open(path: &Path, file: &Path, until: &[Condition]) -> Result<Aside, Error> {
+        let to = sync::private::create(file).map_err(|why| Error::File(file.display().to_string(), why))?;
+        let from = File::open(path).map_err(|why| Error::Aside(path.display().to_string(), why))?;
+        if !until.is_empty() {
+            // What an earlier recording of this name kept is none of this one's.
+            let _ = until::packets_file(file).map(std::fs::remove_file);
+        }
+        Ok(Aside { path: path.to_owned(), from, to })
+    }
+
+    /// Copies it, and the packets next to it, and removes both.
+    fn fetch(mut self, file: &Path) -> Result<(), Error> {
+        let failed = |file: &Path| {
+            let file = file.display().to_string();
+            |why| Error::File(file, why)
+        };
+        io::copy(&mut self.from, &mut self.to).map_err(failed(file))?;
+        let _ = std::fs::remove_file(&self.path);
+        if let (Ok(from), Ok(to)) = (until::packets_file(&self.path), until::packets_file(file))
+            && let Ok(mut packets) = File::open(&from)
+        {
+            let copied = sync::private::create(&to).and_then(|mut to| io::copy(&mut packets, &mut to));
+            copied.map_err(failed(&to))?;
+            let _ = std::fs::remove_file(from);
+        }
+        Ok(())
     }
 }
 

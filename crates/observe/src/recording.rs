@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recording in the router's own process, where the rings are: of a run that begins with it, and of one that is under way, whose control socket takes
 //! the orders (`junctor profile record`).
+//!
+//! A router that is confined, or has a file system of its own, may not be able to write the file that somebody wants. It then records into a directory
+//! of its own, and says so ([`ASIDE`]). Who gave the order fetches the file from there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine::{Control, Reason, Shared};
 use profile::names::{ElementName, Names};
-use profile::record::{Options, Progress, Recorder, Source};
+use profile::record::{Options, Progress, Recorder, Source, StartError};
 use profile::trigger::Trigger;
 
 use crate::until::{self, Armed, Condition};
@@ -34,6 +37,9 @@ pub fn names(control: Control) -> Source {
         Some(Names { elements: shared.elements.iter().map(element).collect(), reasons, ..Names::default() })
     })
 }
+
+/// How the answer to `start` begins if the recording is in another file than it was to be; then the file's name, and a line break.
+pub const ASIDE: &str = "aside: ";
 
 /// How the answer to `stop` goes on if what was waited for has happened.
 pub const FIRED: &str = "fired: ";
@@ -103,14 +109,33 @@ pub struct Live {
     ended: Mutex<Option<Result<(), String>>>,
     /// What the recording waits for.
     until: Mutex<Vec<Condition>>,
+    /// Where this process can write files.
+    directory: Option<PathBuf>,
+    /// Recordings in this directory so far, of which the last one may still be there.
+    aside: Mutex<u64>,
+}
+
+/// Why a recording does not begin.
+enum NotBegun {
+    /// The file cannot be made.
+    File(String),
+    Else(String),
+}
+
+impl From<String> for NotBegun {
+    fn from(why: String) -> NotBegun {
+        NotBegun::Else(why)
+    }
 }
 
 impl Live {
-    /// No recording yet. `command` is the command line of this process, without secrets.
-    pub fn new(control: Control, command: String) -> Live {
+    /// No recording yet. `command` is the command line of this process, without secrets; `directory` is where it can write files.
+    pub fn new(control: Control, command: String, directory: Option<PathBuf>) -> Live {
         Live {
             control,
             command,
+            directory,
+            aside: Mutex::default(),
             recorder: Mutex::new(None),
             ended: Mutex::default(),
             until: Mutex::default(),
@@ -121,19 +146,49 @@ impl Live {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins one; says what it does not see.
+    /// The next file in the directory of this process. The one before is removed: whoever fetches it has it open.
+    fn next_aside(&self) -> Option<PathBuf> {
+        let directory = self.directory.as_ref()?;
+        let mut number = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = |number| directory.join(format!("recording-{}-{number}.prof", std::process::id()));
+        let before = file(*number);
+        let _ = std::fs::remove_file(&before);
+        let _ = until::packets_file(&before).map(std::fs::remove_file);
+        *number += 1;
+        Some(file(*number))
+    }
+
+    /// Begins one in this file, or in one of this process; says what it does not see.
     fn start(&self, words: &str, path: &Path) -> Result<(Recorder, String), String> {
+        let why = match self.start_in(words, path, path) {
+            Err(NotBegun::File(why)) => why,
+            Err(NotBegun::Else(why)) => return Err(why),
+            Ok(begun) => return Ok(begun),
+        };
+        let aside = self.next_aside().ok_or_else(|| why.clone())?;
+        match self.start_in(words, &aside, path) {
+            Ok((begun, said)) => Ok((begun, format!("{ASIDE}{}\n{said}", aside.display()))),
+            Err(NotBegun::Else(other)) => Err(other),
+            Err(NotBegun::File(_)) => Err(why),
+        }
+    }
+
+    /// The same in this file, which is called otherwise in the end.
+    fn start_in(&self, words: &str, path: &Path, called: &Path) -> Result<(Recorder, String), NotBegun> {
         let (options, until) = options_from_words(words)?;
         let trigger = match until.is_empty() {
             true => None,
             false => {
-                let file = until::packets_file(path)?;
-                let armed = Armed::beside_run(self.control.clone(), until.clone(), file)?;
+                let files = (until::packets_file(path)?, until::packets_file(called)?);
+                let armed = Armed::beside_run(self.control.clone(), until.clone(), files)?;
                 Some(Box::new(armed) as Box<dyn Trigger>)
             }
         };
         let begun = Recorder::start(path, options, &self.command, names(self.control.clone()), trigger);
-        let begun = begun.map_err(|e| e.to_string())?;
+        let begun = begun.map_err(|why| match why {
+            StartError::File(..) => NotBegun::File(why.to_string()),
+            _ => NotBegun::Else(why.to_string()),
+        })?;
         let said = shortfalls(&begun);
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
         Ok((begun, said))

@@ -83,6 +83,8 @@ pub struct Armed {
     /// Packets concerned, in the order in which they were seen.
     kept: Vec<Kept>,
     file: PathBuf,
+    /// What the file is called in the end, if somebody moves it.
+    called: PathBuf,
     /// The router ends with the recording.
     stops: bool,
 }
@@ -91,7 +93,7 @@ impl Armed {
     fn new(
         control: Control,
         conditions: Vec<Condition>,
-        file: PathBuf,
+        (file, called): (PathBuf, PathBuf),
         stops: bool,
     ) -> Result<Armed, String> {
         let (sender, caught) = sync_channel(MOST_PACKETS);
@@ -124,6 +126,7 @@ impl Armed {
             latency,
             kept: Vec::new(),
             file,
+            called,
             stops,
         })
     }
@@ -137,7 +140,7 @@ impl Armed {
         conditions: Vec<Condition>,
         file: PathBuf,
     ) -> Result<Armed, String> {
-        let armed = Armed::new(router.control(), conditions, file, true)?;
+        let armed = Armed::new(router.control(), conditions, (file.clone(), file), true)?;
         let wants = armed.wants();
         if wants != Wants::default() {
             router.add_observers(KEY, &wants, &|| armed.observer());
@@ -146,12 +149,16 @@ impl Armed {
         Ok(armed)
     }
 
-    /// For a router that runs, and is watched when the recording has started.
+    /// For a router that runs, and is watched when the recording has started. `files`: where packets come to, and what that file is called in the end.
     ///
     /// # Errors
     /// What is waited for cannot be seen.
-    pub fn beside_run(control: Control, conditions: Vec<Condition>, file: PathBuf) -> Result<Armed, String> {
-        Armed::new(control, conditions, file, false)
+    pub fn beside_run(
+        control: Control,
+        conditions: Vec<Condition>,
+        files: (PathBuf, PathBuf),
+    ) -> Result<Armed, String> {
+        Armed::new(control, conditions, files, false)
     }
 
     /// Packets are followed from now on, or none is any more.
@@ -491,7 +498,7 @@ impl Trigger for Armed {
         fired.packets = packets;
         fired.more_packets += self.kept.len() as u64 - packets;
         if packets > 0 {
-            fired.packets_file = self.file.display().to_string();
+            fired.packets_file = self.called.display().to_string();
         }
         done.map_err(|why| io::Error::other(format!("the packets concerned: {why}")))
     }

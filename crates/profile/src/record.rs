@@ -183,17 +183,8 @@ pub enum StartError {
     #[error("events are stamped by the processor's time stamp counter, which this one has not (x86-64 has)")]
     NoCounter,
     /// The file cannot be made.
-    #[error("cannot write the recording {0}: {1}; {remedy}", remedy = remedy(.1))]
+    #[error("cannot write the recording {0}: {1}; name another file by -o, or make room")]
     File(String, io::Error),
-}
-
-fn remedy(why: &io::Error) -> &'static str {
-    match why.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "name another file by -o; a confined router writes only in directories that it was started with by --writable"
-        }
-        _ => "name another file by -o, or make room",
-    }
 }
 
 impl Recorder {

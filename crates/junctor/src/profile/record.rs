@@ -21,7 +21,7 @@ use observe::watched::interrupts;
 /// Record what a router and the kernel do.
 ///
 /// A configuration is run and recorded from beginning to end; with --pid or --socket, or without a configuration, a router that runs is recorded for
-/// a time. It writes the file itself, so the file is one of its machine and of its user.
+/// a time. It writes the file itself; what a confined router may not write is copied from its own directory at the end.
 ///
 /// With --until, the recording ends when a condition comes true. For drop=REASON, a packet is dropped for this reason ('junctor drops --list' has
 /// them all). For drop alone, it is dropped for any reason but 'discarded'. For 'stall>BOUND', a worker takes longer than this for one round. The

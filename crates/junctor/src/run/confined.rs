@@ -208,6 +208,12 @@ fn enter_or_say(role: Role) {
     }
 }
 
+/// Where a router can write recordings that somebody wants elsewhere.
+pub(super) fn directory(args: &Args, socket: Option<&Path>) -> Option<PathBuf> {
+    let named = args.confinement.writable.first().map(PathBuf::as_path);
+    std::path::absolute(named.or_else(|| socket?.parent())?).ok()
+}
+
 /// Classes that open interfaces of this machine.
 fn uses_interfaces<'a>(mut classes: impl Iterator<Item = &'a str>) -> bool {
     classes.any(|class| INTERFACES.contains(&class))
