@@ -146,7 +146,7 @@ impl Live {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next file in the directory of this process. The one before is removed: whoever fetches it has it open.
+    /// The next file in the directory of this process. The one before is removed: the client that fetches it has it open.
     fn next_aside(&self) -> Option<PathBuf> {
         let directory = self.directory.as_ref()?;
         let mut number = self.aside.lock().unwrap_or_else(PoisonError::into_inner);

@@ -132,9 +132,8 @@ pub fn fields(packet: &[u8], first: First) -> Vec<Field> {
             }
         };
     }
-    if let Next::Data(rest) | Next::Ether(_, rest) | Next::Ip(_, rest) = next
-        && !rest.is_empty()
-    {
+    let (Next::Data(rest) | Next::Ether(_, rest) | Next::Ip(_, rest)) = next;
+    if !rest.is_empty() {
         all.add("data.len", rest.len());
         all.bytes("data", rest);
     }
