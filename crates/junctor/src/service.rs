@@ -112,19 +112,17 @@ fn run(args: &Args) -> Result<u8, Stop> {
     }
     let files = client::files_of(&place.name).map_err(|why| Stop::Failed(why.to_string()))?;
     // Before anything can fail: each attempt to start gives planes their time anew.
-    let watcher = match survivors(&files).is_empty() {
-        true => {
-            watch::forget(&place);
-            None
-        }
-        false => watch::start(&place, looks),
-    };
+    let has_planes = !survivors(&files).is_empty();
+    let watcher = has_planes.then(|| watch::start(&place, looks)).flatten();
     let store = place.store()?;
     let path = place.service_lock();
     let taken = Lock::take(&path, &std::process::id().to_string());
     let taken = taken.map_err(|why| Stop::Failed(format!("{}: {why}", path.display())))?;
     let _lock = taken
         .map_err(|pid| Stop::Usage(format!("the service of {} runs already (process {pid})", place.name)))?;
+    if !has_planes {
+        watch::forget(&place);
+    }
     let confirmed = match store.confirmed()? {
         Some(confirmed) => confirmed,
         None => crate::saved::first(&place, &store)?,

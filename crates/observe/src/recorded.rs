@@ -12,7 +12,7 @@ use profile::file::Recording;
 use profile::record::{Mode, Options, Progress, Recorder};
 use report::{err, errln};
 
-use crate::recording::{self, ASIDE, ENDED_WITH_ROUTER, FIRED, RECORDING};
+use crate::recording::{self, ASIDE, ASIDE_NAME, ENDED_WITH_ROUTER, FIRED, RECORDING};
 use crate::until::{self, Condition};
 
 /// Events that a ring may hold at most.
@@ -139,7 +139,8 @@ pub fn of_router(
     let opened = opened.inspect_err(|_| {
         // Nobody would fetch it.
         let _ = client.write(RECORDING, "stop");
-        let _ = aside.map(std::fs::remove_file);
+        let own = aside.map(Path::new).filter(|path| open_own(path).is_ok());
+        let _ = own.map(std::fs::remove_file);
     })?;
     err!("{said}{}", if said.is_empty() || said.ends_with('\n') { "" } else { "\n" });
     let done = wait(&mut client, interrupted, options.time).and_then(|waited| match waited {
@@ -161,6 +162,16 @@ pub fn of_router(
     }
 }
 
+/// Opens a file that a router names. Others may have power over that router, and this command may do more than it: so only a file that is called as
+/// recordings are, and is no link, is read and removed.
+fn open_own(path: &Path) -> io::Result<File> {
+    let is_called_so = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(ASIDE_NAME));
+    match is_called_so && path.is_absolute() {
+        true => sync::private::read(path),
+        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "no recording is called so")),
+    }
+}
+
 /// A recording that is in a file of the router, to be fetched when it has ended.
 struct Aside {
     path: PathBuf,
@@ -172,7 +183,7 @@ struct Aside {
 impl Aside {
     fn open(path: &Path, file: &Path, until: &[Condition]) -> Result<Aside, Error> {
         let to = sync::private::create(file).map_err(|why| Error::File(file.display().to_string(), why))?;
-        let from = File::open(path).map_err(|why| Error::Aside(path.display().to_string(), why))?;
+        let from = open_own(path).map_err(|why| Error::Aside(path.display().to_string(), why))?;
         if !until.is_empty() {
             // What an earlier recording of this name kept is none of this one's.
             let _ = until::packets_file(file).map(std::fs::remove_file);
@@ -189,7 +200,7 @@ impl Aside {
         io::copy(&mut self.from, &mut self.to).map_err(failed(file))?;
         let _ = std::fs::remove_file(&self.path);
         if let (Ok(from), Ok(to)) = (until::packets_file(&self.path), until::packets_file(file))
-            && let Ok(mut packets) = File::open(&from)
+            && let Ok(mut packets) = open_own(&from)
         {
             let copied = sync::private::create(&to).and_then(|mut to| io::copy(&mut packets, &mut to));
             copied.map_err(failed(&to))?;
@@ -292,6 +303,33 @@ fn wait(client: &mut Client, interrupted: &Receiver<()>, time: Option<Duration>)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_router_cannot_name_other_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::write(at("recording-1-1.prof"), "own").unwrap();
+        std::fs::write(at("shadow"), "of others").unwrap();
+        std::os::unix::fs::symlink(at("shadow"), at("recording-1-2.prof")).unwrap();
+        assert!(open_own(&at("recording-1-1.prof")).is_ok());
+        for name in ["shadow", "recording-1-2.prof", "recording-1-3.prof"] {
+            assert!(open_own(&at(name)).is_err(), "{name}");
+        }
+        assert!(open_own(Path::new("recording-1-1.prof")).is_err());
+        // The packets next to it are fetched, too, but for a link.
+        let fetched = |from: &str, to: &str| {
+            let aside = Aside::open(&at(from), &at(to), &[]).unwrap();
+            aside.fetch(&at(to)).unwrap();
+            (std::fs::read_to_string(at(to)).unwrap(), at("r.pcapng").exists())
+        };
+        std::os::unix::fs::symlink(at("shadow"), at("recording-1-1.pcapng")).unwrap();
+        assert_eq!(fetched("recording-1-1.prof", "r.prof"), ("own".into(), false));
+        std::fs::write(at("recording-2-1.prof"), "next").unwrap();
+        std::fs::write(at("recording-2-1.pcapng"), "packets").unwrap();
+        assert_eq!(fetched("recording-2-1.prof", "r.prof"), ("next".into(), true));
+        assert!(!at("recording-2-1.prof").exists() && !at("recording-2-1.pcapng").exists());
+        assert_eq!(std::fs::read_to_string(at("shadow")).unwrap(), "of others");
+    }
 
     #[test]
     fn what_is_advised_follows_from_what_was_lost() {

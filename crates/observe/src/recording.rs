@@ -41,6 +41,9 @@ pub fn names(control: Control) -> Source {
 /// How the answer to `start` begins if the recording is in another file than it was to be; then the file's name, and a line break.
 pub const ASIDE: &str = "aside: ";
 
+/// How the name of such a file begins.
+pub(crate) const ASIDE_NAME: &str = "recording-";
+
 /// How the answer to `stop` goes on if what was waited for has happened.
 pub const FIRED: &str = "fired: ";
 
@@ -150,7 +153,7 @@ impl Live {
     fn next_aside(&self) -> Option<PathBuf> {
         let directory = self.directory.as_ref()?;
         let mut number = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = |number| directory.join(format!("recording-{}-{number}.prof", std::process::id()));
+        let file = |number| directory.join(format!("{ASIDE_NAME}{}-{number}.prof", std::process::id()));
         let before = file(*number);
         let _ = std::fs::remove_file(&before);
         let _ = until::packets_file(&before).map(std::fs::remove_file);

@@ -30,6 +30,19 @@ pub fn append(path: &Path) -> Result<File> {
     open(path, OpenOptions::new().append(true))
 }
 
+/// Opens a file to be read that somebody with fewer rights has named: a plain file with this name alone, and no link.
+///
+/// # Errors
+/// It is another kind of file, or cannot be opened.
+pub fn read(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let meta = file.metadata()?;
+    match meta.is_file() && meta.nlink() == 1 {
+        true => Ok(file),
+        false => Err(Error::new(ErrorKind::PermissionDenied, "it is no plain file of one name")),
+    }
+}
+
 fn open(path: &Path, options: &mut OpenOptions) -> Result<File> {
     let of_system = ["/dev", "/proc/self/fd"].iter().any(|system| path.starts_with(system));
     options.create(true).truncate(false).mode(0o600);
@@ -80,6 +93,11 @@ mod tests {
         assert_eq!((mode(&path), std::fs::read(&path).unwrap()), (0o600, b"x".to_vec()));
         // Links lead nowhere, also those to what is not there yet.
         std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(read(&path).is_ok() && read(&link).is_err() && read(dir).is_err());
+        let second = dir.join("second");
+        std::fs::hard_link(&path, &second).unwrap();
+        assert!(read(&path).is_err() && read(&second).is_err());
+        std::fs::remove_file(&second).unwrap();
         std::os::unix::fs::symlink(dir.join("new"), dir.join("dangling")).unwrap();
         for link in [link, dir.join("dangling")] {
             assert!(create(&link).unwrap_err().to_string().contains("symbolic link"));
