@@ -14,6 +14,8 @@ use testbed::rig::{Namespace, wait_for};
 const WINDOW: usize = 64;
 /// After so much time without an answer, those under way count as lost.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// At the end of a stream it is waited so many times as long: on a busy machine all hosts may stand still for seconds.
+const LAST_TIMEOUTS: usize = 15;
 /// How often the host that sends them back looks whether the stream has ended.
 const TURN: Duration = Duration::from_millis(50);
 
@@ -64,22 +66,23 @@ fn send_back(socket: &UdpSocket, is_over: &AtomicBool) -> Counts {
 
 /// Sends until all is over, and returns how many and what came back.
 fn send(socket: &UdpSocket, ends: &AtomicBool, answers: &AtomicUsize) -> (usize, Counts) {
-    let (mut sent, mut under_way, mut counts) = (0usize, 0usize, Counts::new());
+    let (mut sent, mut came, mut under_way, mut counts) = (0usize, 0usize, 0usize, Counts::new());
+    let mut timeouts = 0;
     loop {
         while under_way < WINDOW && !ends.load(Ordering::Acquire) {
             // An ICMP error about an earlier packet fails the next call, which sends nothing.
             while socket.send(&(sent as u64).to_be_bytes()).is_err() {}
             (sent, under_way) = (sent + 1, under_way + 1);
         }
-        if under_way == 0 {
+        if ends.load(Ordering::Acquire) && (came >= sent || timeouts >= LAST_TIMEOUTS) {
             return (sent, counts);
         }
         if let Some((packet, _)) = receive(socket) {
             count(&mut counts, u64::from_be_bytes(packet) as usize);
             answers.fetch_add(1, Ordering::Release);
-            under_way = under_way.saturating_sub(1);
+            (came, under_way, timeouts) = (came + 1, under_way.saturating_sub(1), 0);
         } else {
-            under_way = 0;
+            (under_way, timeouts) = (0, timeouts + 1);
         }
     }
 }
