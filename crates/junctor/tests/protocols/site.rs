@@ -174,8 +174,7 @@ impl Site {
             std::fs::write(&file, edit(&relative, text)).unwrap();
         }
         self.socket = format!("/run/junctor/{name}/user.sock");
-        let up = ["up", &format!("{at}/deployment.toml")];
-        let up = self.rig.dut.spawn(&[&CONFINED[..], &up].concat()).unwrap();
+        let up = self.rig.dut.spawn(&[JUNCTOR, "up", &format!("{at}/deployment.toml")]).unwrap();
         self.wait_for_router(up);
         self.wait_for_plane();
     }
