@@ -3,8 +3,8 @@
 //!
 //! * [`check`] reads a deployment's file and compares it with the machine.
 //! * [`up`] runs it. The crate `planes` supervises, and this program is its host.
-//! * [`choose`] finds a deployment that runs, and [`planes`] asks for its planes.
-//! * [`take_down`] stops one whose supervisor has ended.
+//! * [`choose`] finds a deployment that runs, [`planes`] asks for its planes, and [`ask`] for anything else.
+//! * [`down`] stops one; [`take_down`] one whose supervisor has ended.
 //! * [`Logs`] has what planes have printed.
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
@@ -26,7 +26,7 @@ use ::planes::up::UpError;
 
 pub use check::{Checked, check, check_from};
 pub use host::{take_down, up};
-pub use running::{Planes, choose, listed, planes};
+pub use running::{Planes, Stopped, ask, choose, down, listed, planes};
 pub use shown::Logs;
 
 /// Why a deployment does not run, or does not answer.

@@ -2,13 +2,19 @@
 //! Deployments that run: which there are, and their planes.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use planes::protocol::{self, Answer, AskError, Request, Row};
-use planes::up::{Files, survivors};
+use planes::up::{Files, UpError, survivors};
 use serde_json::{Value, json};
 
-use crate::Error;
+use crate::{Error, take_down};
+
+/// The longest wait for a supervisor that has its deployment and does not listen: it starts, and may have planes to stop before, or it ends.
+const SOON: Duration = Duration::from_secs(15);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often a deployment is asked to stop that gets another supervisor each time.
+const ATTEMPTS: usize = 3;
 
 /// Names of deployments that have files here.
 fn deployments() -> Result<Vec<String>, Error> {
@@ -50,6 +56,52 @@ pub fn choose(name: Option<&str>, running: bool) -> Result<(String, Files), Erro
     Ok((name, files))
 }
 
+/// Asks a deployment's supervisor. One that does not listen yet is waited for.
+///
+/// # Errors
+/// See [`AskError`].
+pub fn ask(files: &Files, request: &Request) -> Result<Answer, AskError> {
+    let until = Instant::now() + SOON;
+    loop {
+        match protocol::ask(&files.socket(), request) {
+            Err(AskError::NotRunning) if files.has_supervisor() && Instant::now() < until => {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// How a deployment was stopped.
+pub enum Stopped {
+    /// Its supervisor did it, or refused.
+    Asked(Answer),
+    /// It had none, and was stopped as that would have done it.
+    Taken,
+    /// It had none, and could not be stopped in order, for this reason: so these planes were stopped.
+    Killed(Error, Vec<String>),
+}
+
+/// Stops a deployment, with or without its supervisor.
+///
+/// # Errors
+/// Its supervisor does not answer. No plane is stopped then: it would start each again.
+pub fn down(name: &str, files: &Files) -> Result<Stopped, AskError> {
+    for _ in 0..ATTEMPTS {
+        match ask(files, &Request::Down) {
+            Err(AskError::NotRunning) => {}
+            answer => return answer.map(Stopped::Asked),
+        }
+        match take_down(name, files) {
+            // There is one by now.
+            Err(Error::Up(UpError::RunsAlready(..))) => {}
+            Ok(()) => return Ok(Stopped::Taken),
+            Err(why) => return Ok(Stopped::Killed(why, planes::up::stop_left(files))),
+        }
+    }
+    Err(AskError::Silent)
+}
+
 /// Names as a list in words.
 pub fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
@@ -77,7 +129,7 @@ pub fn planes(name: Option<&str>) -> Result<(Vec<Planes>, Vec<Error>), Error> {
     let (mut all, mut silent) = (Vec::new(), Vec::new());
     for name in names {
         let Ok(files) = client::files_of(&name) else { continue };
-        let (supervised, rows) = match protocol::ask(&files.socket(), &Request::Ps) {
+        let (supervised, rows) = match ask(&files, &Request::Ps) {
             Ok(Answer::Planes { planes }) => (true, planes),
             Ok(Answer::Done { text: why } | Answer::Failed { why }) => return Err(Error::Refused(why)),
             Err(AskError::NotRunning) => {

@@ -330,15 +330,17 @@ impl Supervised {
             return self.start();
         }
         let files = self.files.clone();
-        self.unless_stopped(move || match protocol::ask(&files.socket(), &Request::Down) {
+        let is_asked = self.unless_stopped(move || match deployed::ask(&files, &Request::Down) {
             // An answer that breaks off is one of a supervisor that ends.
-            Ok(_) | Err(AskError::Io(_) | AskError::Version(_)) => Ok(()),
-            Err(AskError::NotRunning) => {
-                drop(planes::up::stop_left(&files));
-                Ok(())
-            }
+            Ok(_) | Err(AskError::Io(_) | AskError::Version(_)) => Ok(true),
+            Err(AskError::NotRunning) => Ok(false),
             Err(why @ AskError::Silent) => Err(why.to_string()),
         })?;
+        if !is_asked {
+            // First: it would start each plane again.
+            self.leave_planes();
+            drop(planes::up::stop_left(&self.files));
+        }
         while let Some(running) = &mut self.child {
             match running.child.try_wait() {
                 // The end of the service waits for it.

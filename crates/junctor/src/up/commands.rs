@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor ps`, `down`, `restart` and `logs`: the options of commands about deployments that run.
 
-use deployed::{Error, Logs, choose, listed};
-use planes::protocol::{self, Answer, AskError, Request};
-use planes::up::stop_left;
+use deployed::{Error, Logs, Stopped, choose, listed};
+use planes::protocol::{Answer, AskError, Request};
 use serde_json::{Value, json};
 
 use crate::{exit, outcome};
@@ -101,16 +100,15 @@ pub(crate) fn down(args: &DownArgs) -> u8 {
         Ok(found) => found,
         Err(why) => return outcome::usage(why),
     };
-    match protocol::ask(&files.socket(), &Request::Down) {
-        Err(AskError::NotRunning) => {
-            if let Err(why) = deployed::take_down(&name, &files) {
-                errln!("junctor: {why}; stopping its processes");
-                let stopped = stop_left(&files);
-                outln!("stopped {}", listed(&stopped));
-            }
+    match deployed::down(&name, &files) {
+        Ok(Stopped::Asked(answer)) => told(Ok(answer)),
+        Ok(Stopped::Taken) => exit::SUCCESS,
+        Ok(Stopped::Killed(why, stopped)) => {
+            errln!("junctor: {why}; stopping its processes");
+            outln!("stopped {}", listed(&stopped));
             exit::SUCCESS
         }
-        answer => told(answer),
+        Err(why) => told(Err(why)),
     }
 }
 
@@ -120,7 +118,7 @@ pub(crate) fn restart(args: &RestartArgs) -> u8 {
         Ok(found) => found,
         Err(why) => return outcome::usage(why),
     };
-    match protocol::ask(&files.socket(), &Request::Restart { plane: args.plane.clone() }) {
+    match deployed::ask(&files, &Request::Restart { plane: args.plane.clone() }) {
         Err(AskError::NotRunning) => {
             outcome::fail(format!("the supervisor of {name} has ended; `junctor up FILE` starts it again"))
         }

@@ -79,8 +79,12 @@ fn up(directory: &Path) -> Child {
 
 impl Drop for Deployment {
     fn drop(&mut self) {
-        let _ = Command::new(JUNCTOR).args(["down", "--deployment", &self.name]).output();
+        // One that has only just been started may not listen yet: it takes its planes down when it is asked to end, or leaves them to the next command.
+        let _ = Command::new("kill").args(["-TERM", &self.up.id().to_string()]).status();
+        let _ = wait_for("the planes' end", PATIENCE, || matches!(self.up.try_wait(), Ok(Some(_)) | Err(_)));
+        let _ = self.up.kill();
         let _ = self.up.wait();
+        let _ = Command::new(JUNCTOR).args(["down", "--deployment", &self.name]).output();
         let _ = std::fs::remove_dir_all(self.file(""));
     }
 }

@@ -253,6 +253,42 @@ fn twins_and_neighbours_survive_a_killed_user_plane() {
     assert!(rig.dut.ip("-o link show twin0").is_err(), "gone with the deployment");
 }
 
+/// Commands wait for a supervisor that has begun and does not listen yet: here because it has a plane to stop that does not want to end.
+#[test]
+fn a_deployment_goes_down_while_its_supervisor_starts() {
+    if testbed::rig::skip("a_deployment_goes_down_while_its_supervisor_starts") {
+        return;
+    }
+    let home = Namespace::new("up").unwrap();
+    let stays = "[planes.stays]\nkind = \"control\"\ncommand = \"sleep 100000\"\n";
+    let goes = "[planes.goes]\nkind = \"control\"\n\
+        command = \"sh -c 'trap : TERM; echo deaf; while :; do sleep 0.1; done'\"\n";
+    let deployment = Deployment::new(&format!("{stays}{goes}"), "");
+    let start_again = |command: &str| {
+        let mut up = deployment.up(&home);
+        up.wait_for_text("deaf", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+        kill(up.id());
+        wait_for("the supervisor's end", PATIENCE, || up.ended().is_some()).unwrap();
+        let both = std::fs::read_to_string(deployment.file()).unwrap();
+        std::fs::write(deployment.file(), both.replace(goes, "")).unwrap();
+        up = deployment.up(&home);
+        up.wait_for_text("stopping plane goes", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+        let words: Vec<&str> = command.split(' ').collect();
+        let answer = deployment.run(&words);
+        std::fs::write(deployment.file(), both).unwrap();
+        assert!(answer.status.success(), "{}", text_of(&answer));
+        (up, text_of(&answer))
+    };
+
+    let (mut up, said) = start_again("down");
+    assert!(said.contains("is down"), "{said}");
+    wait_for("the supervisor's end", PATIENCE, || up.ended().is_some()).unwrap();
+    assert_eq!((deployment.pid("stays"), deployment.pid("goes")), (None, None));
+    let (up, said) = start_again("restart stays");
+    assert!(said.contains("plane stays was restarted"), "{said}");
+    assert!(up.interrupt(PATIENCE).unwrap().status.success());
+}
+
 /// One that stands still sends no heartbeats, and is killed and replaced. Another user plane goes on meanwhile.
 #[test]
 fn a_plane_that_hangs_is_replaced() {

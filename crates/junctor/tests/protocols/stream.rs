@@ -12,7 +12,7 @@ use testbed::rig::{Namespace, wait_for};
 
 /// Packets under way.
 const WINDOW: usize = 64;
-/// After so much time without an answer, those under way count as lost.
+/// After so much time without an answer, one packet more is sent.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// At the end of a stream it is waited so many times as long: on a busy machine all hosts may stand still for seconds.
 const LAST_TIMEOUTS: usize = 15;
@@ -64,25 +64,63 @@ fn send_back(socket: &UdpSocket, is_over: &AtomicBool) -> Counts {
     counts
 }
 
+/// The packets of a stream that are under way.
+#[derive(Default)]
+struct Window {
+    sent: usize,
+    under_way: usize,
+    /// Those below are not waited for any more.
+    first: usize,
+    /// The number of a packet that was sent when no answer had come for long. Its own answer says that those before it are lost.
+    probe: Option<usize>,
+    counts: Counts,
+}
+
+impl Window {
+    fn send(&mut self, socket: &UdpSocket) {
+        // An ICMP error about an earlier packet fails the next call, which sends nothing.
+        while socket.send(&(self.sent as u64).to_be_bytes()).is_err() {}
+        (self.sent, self.under_way) = (self.sent + 1, self.under_way + 1);
+    }
+
+    /// All that are under way may be lost; or they wait on a busy machine, where none must find a full queue. So one packet goes each time.
+    fn probe(&mut self, socket: &UdpSocket) {
+        self.probe.get_or_insert(self.sent);
+        self.send(socket);
+    }
+
+    fn take(&mut self, number: usize) {
+        count(&mut self.counts, number);
+        if self.probe.is_some_and(|probe| number >= probe) {
+            (self.first, self.probe) = (number, None);
+            let came = |at: &usize| self.counts.get(*at).is_some_and(|count| *count > 0);
+            self.under_way = (number..self.sent).filter(|at| !came(at)).count();
+        } else if number >= self.first && self.counts[number] == 1 {
+            self.under_way -= 1;
+        }
+    }
+}
+
 /// Sends until all is over, and returns how many and what came back.
 fn send(socket: &UdpSocket, ends: &AtomicBool, answers: &AtomicUsize) -> (usize, Counts) {
-    let (mut sent, mut came, mut under_way, mut counts) = (0usize, 0usize, 0usize, Counts::new());
-    let mut timeouts = 0;
+    let (mut window, mut came, mut timeouts) = (Window::default(), 0, 0);
     loop {
-        while under_way < WINDOW && !ends.load(Ordering::Acquire) {
-            // An ICMP error about an earlier packet fails the next call, which sends nothing.
-            while socket.send(&(sent as u64).to_be_bytes()).is_err() {}
-            (sent, under_way) = (sent + 1, under_way + 1);
+        while window.under_way < WINDOW && !ends.load(Ordering::Acquire) {
+            window.send(socket);
         }
-        if ends.load(Ordering::Acquire) && (came >= sent || timeouts >= LAST_TIMEOUTS) {
-            return (sent, counts);
+        let is_over = ends.load(Ordering::Acquire);
+        if is_over && (came >= window.sent || timeouts >= LAST_TIMEOUTS) {
+            return (window.sent, window.counts);
         }
         if let Some((packet, _)) = receive(socket) {
-            count(&mut counts, u64::from_be_bytes(packet) as usize);
+            window.take(u64::from_be_bytes(packet) as usize);
             answers.fetch_add(1, Ordering::Release);
-            (came, under_way, timeouts) = (came + 1, under_way.saturating_sub(1), 0);
+            (came, timeouts) = (came + 1, 0);
         } else {
-            (under_way, timeouts) = (0, timeouts + 1);
+            timeouts += 1;
+            if !is_over {
+                window.probe(socket);
+            }
         }
     }
 }

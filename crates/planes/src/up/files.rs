@@ -10,6 +10,7 @@ use rustix::fs::FlockOperation;
 
 use super::UpError;
 use crate::machine::text;
+use crate::record;
 
 /// The files of a deployment, all in one directory.
 #[derive(Clone, Debug)]
@@ -117,6 +118,13 @@ impl Files {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
         std::fs::write(self.directory.join("id"), &id)?;
         Ok(id)
+    }
+
+    /// Whether the process lives that took the deployment's lock last. One that has just begun does not listen yet.
+    #[must_use]
+    pub fn has_supervisor(&self) -> bool {
+        let number = text(self.lock()).and_then(|pid| pid.parse().ok());
+        number.and_then(record::began).is_some()
     }
 
     fn lock(&self) -> PathBuf {
