@@ -93,7 +93,7 @@ impl TryFrom<&Args> for Settings {
 fn stream(settings: &Settings) -> Result<u8, Failure> {
     let mut status = exit::SUCCESS;
     top::stream(settings, |look| {
-        status = outcome::print_or_fail(format!("{look}\n").as_bytes());
+        status = outcome::print_or_fail(format!("{}\n", look.json()).as_bytes());
         status == exit::SUCCESS
     })?;
     Ok(status)

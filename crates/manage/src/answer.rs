@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use serde::Serialize;
 use serde_json::Value;
 
 /// An answer. Its status is the route's.
@@ -16,6 +17,14 @@ pub enum Answer {
     Text(&'static str, String),
     /// A file to download: its place, type and name.
     File(PathBuf, &'static str, String),
+}
+
+impl Answer {
+    /// A value with names for its fields. It goes into its text at once: of a thousand elements a [`Value`] is tens of thousands of allocations.
+    #[must_use]
+    pub fn json(value: &impl Serialize) -> Answer {
+        Answer::Text("application/json", serde_json::to_string(value).unwrap_or_default())
+    }
 }
 
 impl From<Value> for Answer {

@@ -26,11 +26,11 @@ const WATCHED: usize = 32;
 
 /// Streams by router.
 #[derive(Default)]
-pub struct Live(Mutex<HashMap<String, Sender<Arc<str>>>>);
+pub struct Live(Mutex<HashMap<String, Sender<Bytes>>>);
 
 impl Live {
     /// Joins the stream of a router; without one, begins it.
-    fn join(&self, shared: &Arc<Shared>, router: &str) -> Result<Receiver<Arc<str>>, Problem> {
+    fn join(&self, shared: &Arc<Shared>, router: &str) -> Result<Receiver<Bytes>, Problem> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = all.get(router) {
             return Ok(sender.subscribe());
@@ -57,14 +57,15 @@ impl Live {
 }
 
 /// Samples a router until nobody looks, or it ends.
-async fn sample(shared: Arc<Shared>, router: String, sender: Sender<Arc<str>>) {
+async fn sample(shared: Arc<Shared>, router: String, sender: Sender<Bytes>) {
     loop {
         let (inside, name) = (shared.clone(), router.clone());
-        let look = tokio::task::spawn_blocking(move || inside.samplers.look(&*inside.routers, &name));
-        match look.await {
-            Ok(Ok(look)) => {
-                let _ = sender.send(format!("event: rates\ndata: {}\n\n", look.rates).into());
-            }
+        let event = tokio::task::spawn_blocking(move || {
+            let look = inside.samplers.look(&*inside.routers, &name)?;
+            Ok::<_, Problem>(format!("event: rates\ndata: {}\n\n", look.rates.json()))
+        });
+        match event.await {
+            Ok(Ok(event)) => drop(sender.send(event.into())),
             Ok(Err(problem)) => {
                 shared.live.leave(&router, true);
                 let _ = sender.send(format!("event: end\ndata: {}\n\n", problem.json()).into());
@@ -83,14 +84,14 @@ async fn sample(shared: Arc<Shared>, router: String, sender: Sender<Arc<str>>) {
 }
 
 /// Passes events on to a client as it takes them. Of those that were too many, it gets the number.
-async fn pass_on(mut receiver: Receiver<Arc<str>>, mut sender: stream::Sending) {
+async fn pass_on(mut receiver: Receiver<Bytes>, mut sender: stream::Sending) {
     loop {
-        let text: Arc<str> = match receiver.recv().await {
-            Ok(text) => text,
+        let event: Bytes = match receiver.recv().await {
+            Ok(event) => event,
             Err(RecvError::Lagged(lost)) => format!("event: lost\ndata: {lost}\n\n").into(),
             Err(RecvError::Closed) => return,
         };
-        if sender.send_data(Bytes::copy_from_slice(text.as_bytes())).await.is_err() {
+        if sender.send_data(event).await.is_err() {
             return;
         }
     }
@@ -121,13 +122,13 @@ mod tests {
     fn a_slow_reader_loses_events_and_holds_nobody_up() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (events, receiver) = channel::<Arc<str>>(WAITING);
+            let (events, receiver) = channel::<Bytes>(WAITING);
             let mut quick = events.subscribe();
             let (sender, mut body) = stream::channel();
             let passing = tokio::spawn(pass_on(receiver, sender));
             for n in 0..20 {
                 events.send(format!("event: rates\ndata: {n}\n\n").into()).unwrap();
-                assert!(quick.recv().await.unwrap().contains(&n.to_string()));
+                assert_eq!(quick.recv().await.unwrap(), format!("event: rates\ndata: {n}\n\n"));
                 tokio::task::yield_now().await;
             }
             drop(events);

@@ -5,8 +5,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use crate::problem::Problem;
 use crate::routers::{Published, Routers};
 
@@ -27,8 +25,8 @@ pub struct Look {
     pub before: Arc<Published>,
     /// The later one.
     pub now: Arc<Published>,
-    /// The same as rates, as `junctor top --json` has them.
-    pub rates: Arc<Value>,
+    /// The same as rates, as `junctor top` shows them.
+    pub rates: Arc<top::Look>,
 }
 
 #[derive(Default)]
@@ -74,7 +72,8 @@ impl Samplers {
                 (first, Arc::new(now))
             }
         };
-        let rates = Arc::new(top::between(now.pid, now.started_ns, &before.reading, &now.reading));
+        let router = top::Router { pid: now.pid, started_ns: now.started_ns };
+        let rates = Arc::new(top::Look::new(&router, &before.reading, &now.reading));
         let look = Look { before, now: now.clone(), rates };
         state.last = Some((Instant::now(), now));
         state.look = Some((Instant::now(), look.clone()));

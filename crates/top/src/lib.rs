@@ -23,11 +23,10 @@ mod terminal;
 mod watch;
 
 use client::Which;
-use look::Look;
-use serde_json::Value;
 use watch::{Gone, Watch};
 
 pub use far::{Far, published};
+pub use look::{Core, Drops, Element, Look, Port, Queue, Router, Table};
 pub use terminal::live;
 
 /// What is shown, and how.
@@ -88,7 +87,7 @@ fn open(settings: &Settings) -> Result<Watch, Failure> {
 ///
 /// # Errors
 /// There is no such router, or what it publishes cannot be read.
-pub fn stream(settings: &Settings, mut take: impl FnMut(Value) -> bool) -> Result<(), Failure> {
+pub fn stream(settings: &Settings, mut take: impl FnMut(&Look) -> bool) -> Result<(), Failure> {
     loop {
         match stream_of_one(settings, &mut take) {
             Err(Failure::Router(_) | Failure::Gone(Gone::Ended)) if settings.wait => {
@@ -100,7 +99,7 @@ pub fn stream(settings: &Settings, mut take: impl FnMut(Value) -> bool) -> Resul
     }
 }
 
-fn stream_of_one(settings: &Settings, take: &mut impl FnMut(Value) -> bool) -> Result<(), Failure> {
+fn stream_of_one(settings: &Settings, take: &mut impl FnMut(&Look) -> bool) -> Result<(), Failure> {
     let mut watch = open(settings)?;
     let mut before = watch.read()?;
     loop {
@@ -108,7 +107,7 @@ fn stream_of_one(settings: &Settings, take: &mut impl FnMut(Value) -> bool) -> R
         let now = watch.read_after(before.number)?;
         let mut look = Look::new(&watch.router(), &before, &now);
         look.retain(&settings.filter);
-        if !take(look.json()) {
+        if !take(&look) {
             return Ok(());
         }
         before = now;
@@ -127,14 +126,4 @@ pub fn once(settings: &Settings, as_json: bool) -> Result<String, Failure> {
     let mut look = Look::new(&watch.router(), &before, &now);
     look.retain(&settings.filter);
     Ok(if as_json { format!("{}\n", look.json()) } else { plain::text(&look) })
-}
-
-/// What a router of this process, which began at a time, did between two readings: as [`once`] prints it in JSON.
-pub fn between(
-    pid: u32,
-    started_ns: u64,
-    before: &stats::Reading,
-    now: &stats::Reading,
-) -> serde_json::Value {
-    Look::new(&look::Router { pid, started_ns }, before, now).json()
 }

@@ -50,23 +50,19 @@ fn all(call: &Call) -> Result<Answer, Problem> {
     let (limit, from) =
         (call.number("limit", 1000, 10_000)? as usize, call.number("from", 0, u32::MAX.into())? as usize);
     let filter = call.asked("filter").unwrap_or_default().to_lowercase();
-    let has = |element: &&Value| {
-        ["name", "class"]
-            .iter()
-            .any(|key| element[key].as_str().is_some_and(|text| text.to_lowercase().contains(&filter)))
+    let has = |element: &&top::Element| {
+        [&element.name, &element.class].iter().any(|text| text.to_lowercase().contains(&filter))
     };
-    let fit: Vec<&Value> = look.rates["elements"].as_array().into_iter().flatten().filter(has).collect();
+    let fit: Vec<&top::Element> = look.rates.elements.iter().filter(has).collect();
     let next = (from + limit < fit.len()).then_some(from + limit);
-    let shown: Vec<&&Value> = fit.iter().skip(from).take(limit).collect();
-    Ok(json!({ "count": fit.len(), "seconds": look.rates["seconds"], "next": next, "elements": shown })
-        .into())
+    let shown: Vec<&&top::Element> = fit.iter().skip(from).take(limit).collect();
+    Ok(json!({ "count": fit.len(), "seconds": look.rates.seconds, "next": next, "elements": shown }).into())
 }
 
 fn one(call: &Call) -> Result<Answer, Problem> {
     let look = call.shared.samplers.look(&*call.shared.routers, call.part("router"))?;
     let name = call.part("element");
-    let found =
-        look.rates["elements"].as_array().into_iter().flatten().find(|element| element["name"] == name);
+    let found = look.rates.elements.iter().find(|element| element.name == name);
     let fix = "see /api/v1/routers/{router}/elements; write a slash in a name as %2F";
-    found.map(|element| element.clone().into()).ok_or_else(|| absent("element", name, fix))
+    found.map(|element| json!(element).into()).ok_or_else(|| absent("element", name, fix))
 }

@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 
 use explain::places::{Graph, Places, places};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::rates::Rates;
+use super::rates::{Done, Rates};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::problem::Problem;
@@ -85,36 +86,62 @@ fn schema() -> Value {
     with(with(page, "edges", list(with(edge, "points", anything()))), "workers", list(anything()))
 }
 
+/// What one worker does for an element, see [`load_schema`].
+#[derive(Serialize)]
+struct WorkerLoad {
+    worker: u64,
+    received_per_s: f64,
+    packets_per_s: f64,
+    busy_share: f64,
+}
+
+/// The load of an element, see [`LOADED`].
+#[derive(Serialize)]
+struct Load<'a> {
+    name: &'a str,
+    packets_per_s: f64,
+    cycles_per_packet: Option<f64>,
+    busy_share: Option<f64>,
+    dropped_per_s: f64,
+    hand_off: bool,
+    workers: Vec<WorkerLoad>,
+    /// What leaves by each output, for a client that has the drawing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outputs: Option<Vec<f64>>,
+}
+
 /// The load of an element, by what the sampler saw of it.
-fn load(name: &str, seen: Option<&Value>, rates: &Rates<'_>, hz: f64) -> Value {
-    let of = rates.of(name);
-    let rate = |key: &str| seen.map_or(Value::Null, |found| found[key].clone());
-    let or_zero = |value: Value| if value.is_null() { json!(0.0) } else { value };
-    let workers: Vec<Value> = of
+fn load<'a>(name: &'a str, seen: Option<&top::Element>, done: &Done, hz: f64) -> Load<'a> {
+    let acts = done
         .workers
         .iter()
-        .filter(|(_, load)| load.packets > 0.0 || load.received > 0.0 || load.cycles() > 0.0)
-        .map(|(worker, load)| {
-            let busy = if hz > 0.0 { (load.cycles() / hz).min(1.0) } else { 0.0 };
-            json!({
-                "worker": worker, "received_per_s": load.received, "packets_per_s": load.packets, "busy_share": busy,
-            })
-        })
-        .collect();
-    json!({
-        "name": name, "packets_per_s": or_zero(rate("packets_per_s")), "cycles_per_packet": rate("cycles_per_packet"),
-        "busy_share": rate("busy_share"), "dropped_per_s": or_zero(rate("dropped_per_s")),
-        "hand_off": of.is_hand_off(), "workers": workers,
-    })
+        .filter(|(_, load)| load.packets > 0.0 || load.received > 0.0 || load.cycles() > 0.0);
+    let workers = acts.map(|(worker, load)| WorkerLoad {
+        worker: *worker,
+        received_per_s: load.received,
+        packets_per_s: load.packets,
+        busy_share: if hz > 0.0 { (load.cycles() / hz).min(1.0) } else { 0.0 },
+    });
+    Load {
+        name,
+        packets_per_s: seen.map_or(0.0, |seen| seen.packets),
+        cycles_per_packet: seen.and_then(|seen| seen.cycles),
+        busy_share: seen.and_then(|seen| seen.busy),
+        dropped_per_s: seen.map_or(0.0, |seen| seen.drops),
+        hand_off: done.is_hand_off(),
+        workers: workers.collect(),
+        outputs: None,
+    }
 }
 
 /// An element with its place and load.
-fn element(element: &lang::Element, place: Option<(f64, f64, f64)>, mut load: Value) -> Value {
+fn element(element: &lang::Element, place: Option<(f64, f64, f64)>, load: &Load<'_>) -> Value {
     let (x, y, width) = place.map_or((None, None, None), |(x, y, width)| (Some(x), Some(y), Some(width)));
-    load["class"] = json!(&*element.class);
-    load["config"] = json!(&*element.config);
-    (load["x"], load["y"], load["width"]) = (json!(x), json!(y), json!(width));
-    load
+    let mut found = json!(load);
+    found["class"] = json!(&*element.class);
+    found["config"] = json!(&*element.config);
+    (found["x"], found["y"], found["width"]) = (json!(x), json!(y), json!(width));
+    found
 }
 
 /// The processor's clock, in cycles for each second.
@@ -132,16 +159,16 @@ fn drawn(graph: &lang::Graph, look: &Look) -> Value {
         (names.len() <= DRAWN).then(|| places(&Graph { names: &names, edges: &edges }));
     let rates = Rates::between(&look.before.reading, &look.now.reading);
     let hz = hz(look);
-    let all = look.rates["elements"].as_array();
-    let by_name: HashMap<&str, &Value> =
-        all.into_iter().flatten().filter_map(|e| Some((e["name"].as_str()?, e))).collect();
+    let by_name: HashMap<&str, &top::Element> =
+        look.rates.elements.iter().map(|element| (&*element.name, element)).collect();
     let elements: Vec<Value> = graph
         .elements
         .iter()
         .enumerate()
         .map(|(i, e)| {
             let place = placed.as_ref().map(|placed| placed.boxes[i]);
-            element(e, place, load(&e.name, by_name.get(&*e.name).copied(), &rates, hz))
+            let seen = by_name.get(&*e.name).copied();
+            element(e, place, &load(&e.name, seen, rates.of(&e.name), hz))
         })
         .collect();
     let edges: Vec<Value> = graph
@@ -160,7 +187,7 @@ fn drawn(graph: &lang::Graph, look: &Look) -> Value {
         .collect();
     json!({
         "width": placed.as_ref().map(|placed| placed.width), "height": placed.as_ref().map(|placed| placed.height),
-        "seconds": look.rates["seconds"], "elements": elements, "edges": edges, "workers": look.rates["cores"],
+        "seconds": look.rates.seconds, "elements": elements, "edges": edges, "workers": look.rates.cores,
     })
 }
 
@@ -171,21 +198,19 @@ fn read(call: &Call) -> Result<Answer, Problem> {
 }
 
 fn loads(call: &Call) -> Result<Answer, Problem> {
+    #[derive(Serialize)]
+    struct Loads<'a> {
+        seconds: f64,
+        elements: Vec<Load<'a>>,
+    }
     let look = call.shared.samplers.look(&*call.shared.routers, call.part("router"))?;
     let rates = Rates::between(&look.before.reading, &look.now.reading);
     let hz = hz(&look);
-    let all = look.rates["elements"].as_array();
-    let elements: Vec<Value> = all
-        .into_iter()
-        .flatten()
-        .filter_map(|seen| {
-            let name = seen["name"].as_str()?;
-            let mut load = load(name, Some(seen), &rates, hz);
-            let is_at_rest =
-                load["workers"].as_array().is_none_or(Vec::is_empty) && seen["dropped_per_s"] == 0.0;
-            load["outputs"] = json!(rates.of(name).outputs());
-            (!is_at_rest).then_some(load)
-        })
-        .collect();
-    Ok(json!({ "seconds": look.rates["seconds"], "elements": elements }).into())
+    let elements = look.rates.elements.iter().filter_map(|seen| {
+        let done = rates.of(&seen.name);
+        let load = load(&seen.name, Some(seen), done, hz);
+        let is_at_rest = load.workers.is_empty() && seen.drops == 0.0;
+        (!is_at_rest).then(|| Load { outputs: Some(done.outputs()), ..load })
+    });
+    Ok(Answer::json(&Loads { seconds: look.rates.seconds, elements: elements.collect() }))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Live values: ports, queues, workers and tables, and the stream of all of them.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
@@ -86,23 +87,24 @@ fn tables_schema() -> Value {
     several("tables", &fields)
 }
 
-fn part(call: &Call, from: &str, name: &str) -> Result<Answer, Problem> {
+/// A list of what was seen, and the time that it is of.
+fn part<T: Serialize>(call: &Call, name: &str, of: impl Fn(&top::Look) -> &[T]) -> Result<Answer, Problem> {
     let look = call.shared.samplers.look(&*call.shared.routers, call.part("router"))?;
-    Ok(json!({ "seconds": look.rates["seconds"], name: look.rates[from] }).into())
+    Ok(json!({ "seconds": look.rates.seconds, name: of(&look.rates) }).into())
 }
 
 fn ports(call: &Call) -> Result<Answer, Problem> {
-    part(call, "ports", "ports")
+    part(call, "ports", |look| &look.ports)
 }
 
 fn queues(call: &Call) -> Result<Answer, Problem> {
-    part(call, "queues", "queues")
+    part(call, "queues", |look| &look.queues)
 }
 
 fn workers(call: &Call) -> Result<Answer, Problem> {
-    part(call, "cores", "workers")
+    part(call, "workers", |look| &look.cores)
 }
 
 fn tables(call: &Call) -> Result<Answer, Problem> {
-    part(call, "tables", "tables")
+    part(call, "tables", |look| &look.tables)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stats::{Directory, Metric, Object, Series, Snapshot};
+use stats::{Directory, Metric, MetricKind, Object, Series, Snapshot};
 
 use super::*;
 
