@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::problem::{Kind, Problem};
 use crate::route::Role;
+use crate::scratch::Scratch;
 use crate::words::absent;
 
 /// Jobs of one sort that run at the same time.
@@ -102,7 +102,7 @@ impl State {
 
 struct Job {
     plan: Plan,
-    directory: TempDir,
+    directory: Scratch,
     state: State,
     begun: Instant,
     ended: Option<Instant>,
@@ -205,7 +205,7 @@ impl Jobs {
             let Some(id) = oldest.map(|(id, _)| *id) else { break };
             all.jobs.remove(&id);
         }
-        let directory = tempfile::Builder::new().prefix("junctor-job-").tempdir().map_err(failed)?;
+        let directory = Scratch::new().map_err(failed)?;
         let mut command = command(&directory.path().join(plan.file.unwrap_or("stdout")))?;
         let child = spawn(&mut command, directory.path(), input).map_err(failed)?;
         let id = all.next;
@@ -400,7 +400,7 @@ pub fn run(
 ) -> Result<(Option<i32>, String, String), Problem> {
     let failed =
         |why: std::io::Error| Problem::new(Kind::Internal, format!("the command cannot be run: {why}"));
-    let directory = tempfile::Builder::new().prefix("junctor-run-").tempdir().map_err(failed)?;
+    let directory = Scratch::new().map_err(failed)?;
     let mut child = spawn(command.stdin(Stdio::null()), directory.path(), input).map_err(failed)?;
     let begun = Instant::now();
     let status = loop {

@@ -40,6 +40,7 @@ mod rows;
 pub mod running;
 pub mod sampler;
 mod schema;
+mod scratch;
 pub mod serve;
 pub mod service;
 pub mod shared;

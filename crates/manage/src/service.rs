@@ -13,6 +13,7 @@ use crate::audit::Audit;
 use crate::route::Role;
 use crate::routers::Saved;
 use crate::running::Running;
+use crate::scratch;
 use crate::serve::{self, Place, Service, Socket};
 use crate::shared::{Parts, Shared};
 use crate::tls;
@@ -191,6 +192,8 @@ pub fn run(
             sockets.push(socket);
         }
         ready(&addresses)?;
+        // Others may have filled the directory of temporary files, so nobody waits for it.
+        let _ = std::thread::Builder::new().name("sweep".into()).spawn(scratch::sweep);
         for socket in sockets {
             tokio::spawn(service.clone().listen(socket));
         }

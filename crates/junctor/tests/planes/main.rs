@@ -253,7 +253,7 @@ fn twins_and_neighbours_survive_a_killed_user_plane() {
     assert!(rig.dut.ip("-o link show twin0").is_err(), "gone with the deployment");
 }
 
-/// Commands wait for a supervisor that has begun and does not listen yet: here because it has a plane to stop that does not want to end.
+/// Commands wait for a supervisor that was just started and does not listen yet: here because it has a plane to stop that does not want to end.
 #[test]
 fn a_deployment_goes_down_while_its_supervisor_starts() {
     if testbed::rig::skip("a_deployment_goes_down_while_its_supervisor_starts") {

@@ -120,7 +120,7 @@ impl Files {
         Ok(id)
     }
 
-    /// Whether the process lives that took the deployment's lock last. One that has just begun does not listen yet.
+    /// Whether the process lives that took the deployment's lock last. One that was just started does not listen yet.
     #[must_use]
     pub fn has_supervisor(&self) -> bool {
         let number = text(self.lock()).and_then(|pid| pid.parse().ok());
