@@ -79,6 +79,14 @@ fn workers_forward_while_a_handler_takes_long() {
     });
     let control = router.control();
     std::thread::scope(|scope| {
+        // However the test ends, the router has to.
+        struct Ends<'a>(&'a junctor_engine::Control);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                self.0.stop();
+            }
+        }
+        let _ends = Ends(&control);
         scope.spawn(|| router.run());
         let count = || control.read("slow.count", "").expect("a count").parse::<u64>().expect("a number");
         // Runs a call until its rest has started; forwards; lets it end.
@@ -101,6 +109,5 @@ fn workers_forward_while_a_handler_takes_long() {
         assert_eq!(check(&|| control.write("slow.load", "it")), Ok(String::new()));
         assert_eq!(printed.recv_timeout(SURELY).as_deref(), Ok("loaded it"));
         assert_eq!(check(&|| control.write("slow.load", "bad")), Err(HandlerError::failed("it is bad")));
-        control.stop();
     });
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::problem::{Kind, Problem};
 use crate::route::Role;
@@ -102,7 +103,7 @@ impl State {
 
 struct Job {
     plan: Plan,
-    directory: Scratch,
+    directory: TempDir,
     state: State,
     begun: Instant,
     ended: Option<Instant>,
@@ -166,6 +167,8 @@ fn lines(directory: &Path, from: u64) -> (String, u64) {
 #[derive(Default)]
 struct All {
     next: u64,
+    /// Where they have their directories, from the first one on.
+    scratch: Option<Scratch>,
     jobs: BTreeMap<u64, Job>,
 }
 
@@ -205,7 +208,11 @@ impl Jobs {
             let Some(id) = oldest.map(|(id, _)| *id) else { break };
             all.jobs.remove(&id);
         }
-        let directory = Scratch::new().map_err(failed)?;
+        let scratch = match all.scratch.take() {
+            Some(scratch) => scratch,
+            None => Scratch::new().map_err(failed)?,
+        };
+        let directory = all.scratch.insert(scratch).part().map_err(failed)?;
         let mut command = command(&directory.path().join(plan.file.unwrap_or("stdout")))?;
         let child = spawn(&mut command, directory.path(), input).map_err(failed)?;
         let id = all.next;
@@ -347,7 +354,9 @@ impl Jobs {
         }
         self.0.1.notify_all();
         ids.into_iter().for_each(|id| self.wait(id, GRACE * 2));
-        self.all().jobs.clear();
+        let mut all = self.all();
+        all.jobs.clear();
+        all.scratch = None;
     }
 
     fn with<T>(&self, id: &str, look: impl FnOnce(u64, &Job) -> T) -> Result<T, Problem> {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories for the files of jobs. They go with the job; those of a service that was killed go when the next one starts, for captures hold what others sent.
+//! Directories for the files of jobs, all in one of the service. They go with the job; those of a service that was killed go when the next one starts, for captures
+//! hold what others sent.
 //!
-//! The service has a lock on each (`flock`), which its processes do not inherit: so a directory that can be locked has lost its service.
+//! The service has a lock on its directory (`flock`), which its processes do not inherit: so one that can be locked has lost its service.
 
 use std::fs::{File, Metadata, Permissions};
 use std::io;
@@ -13,7 +14,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use tempfile::TempDir;
 
 /// How their names begin.
-const PREFIX: &str = "junctor-job-";
+const PREFIX: &str = "junctor-jobs-";
 /// A directory this young may be about to be locked.
 const YOUNG: Duration = Duration::from_secs(10);
 /// Names in the directory of temporary files that are looked at: others fill it, too.
@@ -36,8 +37,7 @@ impl Scratch {
     }
 
     fn within(place: &Path) -> io::Result<Scratch> {
-        let own = Permissions::from_mode(0o700);
-        let directory = tempfile::Builder::new().prefix(PREFIX).permissions(own).tempdir_in(place)?;
+        let directory = own(PREFIX, place)?;
         let lock = open(directory.path())?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Scratch { directory, _lock: lock })
@@ -47,6 +47,20 @@ impl Scratch {
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
+
+    /// Makes a directory in it, for one job.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn part(&self) -> io::Result<TempDir> {
+        own("job-", self.path())
+    }
+}
+
+/// A directory that nobody else may enter.
+fn own(prefix: &str, place: &Path) -> io::Result<TempDir> {
+    let own = Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix(prefix).permissions(own).tempdir_in(place)
 }
 
 fn open(directory: &Path) -> io::Result<File> {
@@ -86,20 +100,23 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         let used = Scratch::within(place.path()).unwrap();
-        assert_eq!(used.path().metadata().unwrap().mode() & 0o777, 0o700);
-        for left in ["junctor-job-left", "other"] {
+        let part = used.part().unwrap();
+        for directory in [used.path(), part.path()] {
+            assert_eq!(directory.metadata().unwrap().mode() & 0o777, 0o700);
+        }
+        for left in ["junctor-jobs-left", "other"] {
             std::fs::create_dir(at(left)).unwrap();
             std::fs::write(at(left).join("stdout"), "captured").unwrap();
         }
-        std::os::unix::fs::symlink(at("other"), at("junctor-job-link")).unwrap();
-        std::fs::write(at("junctor-job-file"), "").unwrap();
+        std::os::unix::fs::symlink(at("other"), at("junctor-jobs-link")).unwrap();
+        std::fs::write(at("junctor-jobs-file"), "").unwrap();
 
         sweep_in(place.path(), YOUNG);
-        assert!(at("junctor-job-left").exists(), "it may be about to be locked");
+        assert!(at("junctor-jobs-left").exists(), "it may be about to be locked");
         sweep_in(place.path(), Duration::ZERO);
-        assert!(!at("junctor-job-left").exists());
+        assert!(!at("junctor-jobs-left").exists());
         assert!(used.path().exists() && at("other").join("stdout").exists());
-        assert!(at("junctor-job-link").exists() && at("junctor-job-file").exists());
+        assert!(at("junctor-jobs-link").exists() && at("junctor-jobs-file").exists());
         let path = used.path().to_owned();
         drop(used);
         assert!(!path.exists());

@@ -331,6 +331,7 @@ fn what_clients_of_the_api_do_is_bounded_and_given_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("m.sock");
     std::thread::scope(|scope| {
+        let _ends = Ends(&control);
         scope.spawn(|| router.run());
         let server =
             Server::start(Listener::unix(&path, None).unwrap(), Arc::new(Offered(control.clone(), 64)));
@@ -361,7 +362,6 @@ fn what_clients_of_the_api_do_is_bounded_and_given_back() {
         end.now();
         serving.join().unwrap().unwrap();
         server.end();
-        control.stop();
     });
     let (most, calls) = (MOST.load(SeqCst), CALLS.load(SeqCst));
     println!("{calls} calls, at most {most} between two rounds");

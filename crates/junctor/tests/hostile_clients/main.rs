@@ -199,6 +199,15 @@ fn is_served(path: &Path) -> bool {
     served.is_ok()
 }
 
+/// Ends a router, however the test does: its thread would be waited for otherwise.
+struct Ends<'a>(&'a Control);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 /// A router with a meter.
 fn router() -> Router {
     let parsed = lang::load_str("test", "m :: Meter;", &lang::Options::default());
@@ -224,6 +233,7 @@ fn what_clients_do_costs_a_worker_a_bounded_number_of_calls() {
     let path = directory.path().join("sock");
     let before = peak_bytes();
     let (connections, served) = std::thread::scope(|scope| {
+        let _ends = Ends(&control);
         scope.spawn(|| router.run());
         let server =
             Server::start(Listener::unix(&path, None).unwrap(), Arc::new(Offered(control.clone(), PLACES)));
@@ -247,7 +257,6 @@ fn what_clients_do_costs_a_worker_a_bounded_number_of_calls() {
         let staying: Vec<Client<'_>> = hostile.into_iter().map(|client| client.join().unwrap()).collect();
         let found = (server.connections(), is_served(&path));
         drop((staying, server));
-        control.stop();
         found
     });
     assert!(served && connections <= PLACES, "{connections} connections");

@@ -2,7 +2,7 @@
 //! Values of all workers together. There are some ten for each element, and a look is made each second of routers with thousands of elements. So
 //! metrics have numbers, known when this is compiled, and nothing is looked up by name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use stats::{MetricKind, Reading};
 
@@ -125,10 +125,11 @@ pub(super) fn grown(before: &Reading, now: &Reading) -> Vec<Grown> {
     }
     // Other series, perhaps because tasks went to other workers: all workers together still compare.
     let (then, after) = (by_name(before), by_name(now));
+    let known: HashSet<(&str, &str)> = then.keys().map(|name| (name.1, name.2)).collect();
     let mut growths: HashMap<Name<'_>, u64> = HashMap::new();
     for (name, value) in after {
         // Parts come when they are first needed, as reasons do for which an element drops.
-        let new = (!name.3.is_empty() && then.keys().any(|n| n.1 == name.1 && n.2 == name.2)).then_some(0);
+        let new = (!name.3.is_empty() && known.contains(&(name.1, name.2))).then_some(0);
         if let Some(then) = then.get(&name).copied().or(new) {
             growths.insert(name, value.saturating_sub(then));
         }
