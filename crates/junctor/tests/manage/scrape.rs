@@ -25,7 +25,9 @@ fn scrapes_of_100_000_series_cost_no_packets() {
         value.as_str().unwrap().trim().parse().unwrap()
     };
     wait_for(|| count("received.count") > 1000);
-    let (sent, received, dropped) = (count("sent.count"), count("received.count"), count("q.drops"));
+    // What has come out is read before what went in, and after it at the end: so it is at most that much less, however long a reading takes.
+    let (received, dropped) = (count("received.count"), count("q.drops"));
+    let sent = count("sent.count");
     let mut scrapes = 0;
     // Long enough that one percent is more than what is under way.
     while scrapes < 5 || count("sent.count") - sent < 10_000 {
@@ -34,10 +36,10 @@ fn scrapes_of_100_000_series_cost_no_packets() {
         assert!(series >= 100_000, "{series}");
         scrapes += 1;
     }
-    let dropped = count("q.drops") - dropped;
-    let (received, sent) = (count("received.count") - received, count("sent.count") - sent);
+    let sent = count("sent.count") - sent;
+    let (received, dropped) = (count("received.count") - received, count("q.drops") - dropped);
     println!("{scrapes} scrapes: {sent} sent, {received} received, {dropped} dropped");
     assert!(dropped * 100 <= sent, "{dropped} of {sent}");
-    // What was sent after the count of the others, and what the queue holds.
-    assert!(received + 2500 > sent - dropped, "{received} of {sent}");
+    // But for what the queue holds, and a batch on its way.
+    assert!(received + dropped + 2100 > sent, "{received} of {sent}");
 }
