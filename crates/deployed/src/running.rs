@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{Error, take_down};
 
-/// The longest wait for a supervisor that has its deployment and does not listen: it starts, and may have planes to stop before, or it ends.
+/// The longest wait for a supervisor that lives and does not listen. One that starts may have planes to stop before.
 const SOON: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How often a deployment is asked to stop that gets another supervisor each time.

@@ -2,6 +2,8 @@
 //! The rest of a handler's call is done by the thread that called, and workers forward meanwhile.
 
 mod common;
+#[path = "common/ends.rs"]
+mod ends;
 #[path = "common/source.rs"]
 mod source;
 
@@ -15,6 +17,7 @@ use junctor_engine::{Class, Cx, Element, Handler, HandlerError, LongHandlers, Ow
 use packet::Batch;
 
 use common::router;
+use ends::Ends;
 use source::SOURCE;
 
 /// How long the test waits for what must come.
@@ -79,13 +82,6 @@ fn workers_forward_while_a_handler_takes_long() {
     });
     let control = router.control();
     std::thread::scope(|scope| {
-        // However the test ends, the router has to.
-        struct Ends<'a>(&'a junctor_engine::Control);
-        impl Drop for Ends<'_> {
-            fn drop(&mut self) {
-                self.0.stop();
-            }
-        }
         let _ends = Ends(&control);
         scope.spawn(|| router.run());
         let count = || control.read("slow.count", "").expect("a count").parse::<u64>().expect("a number");

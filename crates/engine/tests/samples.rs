@@ -2,6 +2,8 @@
 //! Counters of a router that runs: what one worker reports is all of one moment.
 
 mod common;
+#[path = "common/ends.rs"]
+mod ends;
 #[path = "common/source.rs"]
 mod source;
 
@@ -9,10 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use junctor_engine::args::Args;
 use junctor_engine::stats::{Samples, Stat, TABLE_ENTRIES};
-use junctor_engine::{Class, Control, Cx, Element, InitCx, OpenCx, Reason, Statistics, Tasks};
+use junctor_engine::{Class, Cx, Element, InitCx, OpenCx, Reason, Statistics, Tasks};
 use packet::{Batch, Packet};
 
 use common::router;
+use ends::Ends;
 use source::{BATCH, SOURCE};
 
 /// Packets that came to all sinks.
@@ -141,15 +144,6 @@ fn sampled(text: &str, rounds: u32, check: impl Fn(&Samples)) {
         let seen = seen.fetch_add(went_on.into(), SeqCst) + u64::from(went_on);
         enough.store((seen >= rounds.into()).into(), SeqCst);
     });
-}
-
-/// Ends the router also when a check fails, for whose thread the test would wait without end.
-struct Ends<'a>(&'a Control);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
 }
 
 /// Takes samples until `enough` is not 0.

@@ -2,6 +2,8 @@
 //! Elements of which there is one for all workers: who has one may wait for a worker that waits for it.
 
 mod common;
+#[path = "common/ends.rs"]
+mod ends;
 #[path = "common/source.rs"]
 mod source;
 
@@ -13,6 +15,7 @@ use junctor_engine::{Class, Cx, Element, Handler, HandlerError, OwnHandlers};
 use packet::Batch;
 
 use common::router;
+use ends::Ends;
 use source::SOURCE;
 
 /// How long the test waits for what must come.
@@ -62,6 +65,7 @@ fn who_waits_for_an_element_answers_calls_meanwhile() {
     let mut router = router(text, [&SOURCE, &ASKER], &[], |_| ());
     let control = router.control();
     std::thread::scope(|scope| {
+        let ends = Ends(&control);
         scope.spawn(|| router.run());
         let (begin, mut asked) = (Instant::now(), 0);
         // Others call it, too, whichever worker has it.
@@ -69,7 +73,7 @@ fn who_waits_for_an_element_answers_calls_meanwhile() {
             // It says that it is busy if its worker is in it this moment.
             asked += u64::from(control.read("a.count", "").is_ok());
         }
-        control.stop();
+        drop(ends);
         assert!(ANSWERED.load(SeqCst) >= CALLS, "{ANSWERED:?} calls were answered");
         assert!(asked > 0, "the element itself answers");
     });

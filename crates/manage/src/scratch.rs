@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories for the files of jobs, all in one of the service. They go with the job; those of a service that was killed go when the next one starts, for captures
-//! hold what others sent.
+//! Directories for the files of jobs, all in one of the service. They go with the job. Those of a service that was killed go when
+//! the next one starts, for captures hold what others sent.
 //!
 //! The service has a lock on its directory (`flock`), which its processes do not inherit: so one that can be locked has lost its service.
 

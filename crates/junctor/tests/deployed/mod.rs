@@ -79,7 +79,7 @@ fn up(directory: &Path) -> Child {
 
 impl Drop for Deployment {
     fn drop(&mut self) {
-        // One that has only just been started may not listen yet: it takes its planes down when it is asked to end, or leaves them to the next command.
+        // One that was just started may not listen yet. By a signal it takes its planes down, or leaves them to the command below.
         let _ = Command::new("kill").args(["-TERM", &self.up.id().to_string()]).status();
         let _ = wait_for("the planes' end", PATIENCE, || matches!(self.up.try_wait(), Ok(Some(_)) | Err(_)));
         let _ = self.up.kill();

@@ -25,7 +25,7 @@ fn scrapes_of_100_000_series_cost_no_packets() {
         value.as_str().unwrap().trim().parse().unwrap()
     };
     wait_for(|| count("received.count") > 1000);
-    // What has come out is read before what went in, and after it at the end: so it is at most that much less, however long a reading takes.
+    // At first what has come out is read before what went in, and at the end after it. So what is missing was lost, however long a reading takes.
     let (received, dropped) = (count("received.count"), count("q.drops"));
     let sent = count("sent.count");
     let mut scrapes = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of all workers together. There are some ten for each element, and a look is made each second of routers with thousands of elements. So
-//! metrics have numbers, known when this is compiled, and nothing is looked up by name.
+//! Values of all workers together. There are some ten for each element, and routers with thousands of elements are looked at each second. So metrics have
+//! numbers, known when this is compiled, and nothing is looked up by name.
 
 use std::collections::{HashMap, HashSet};
 
